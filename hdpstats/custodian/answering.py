@@ -99,6 +99,10 @@ class AnsweringSite(Site):
         if not self._permissions.allow(query, columns):
             raise _refusal("forbidden")
 
+    def received(self, query: Query) -> Release | None:
+        """Return what the analyst has received of a query."""
+        return self._site.received(query, analyst=self._analyst)
+
     def answer(self, query: Query) -> Release:
         """Answer as the service does, and keep the answer as the ledger has it from now on."""
         try:
@@ -258,7 +262,7 @@ def answer(
     )
     answering = AnsweringSite(site, settings, analyst=name, slots=slots)
     try:
-        with slots.request(name):
+        with slots.request(name), asked.in_its_recipe():
             asked.question.ask(asked.study(answering, rows))
     except HdpError:
         if answering.refused or not answering.answers:
@@ -336,16 +340,22 @@ class PreviewSite(Site):
         self.columns |= set(columns)
         self.forbidden = self.forbidden or not self._permissions.allow(query, columns)
 
+    def received(self, query: Query) -> Release | None:
+        """Return what the analyst has received of a query."""
+        check_kind(query)
+        asked = request_of(query, dataset=self._ledger.dataset, version=self._ledger.version, terms=self._terms)
+        stored = self._ledger.stored(asked.id, self._analyst)
+        return None if stored is None else release_from_json(stored.release_json).at(stored.place)
+
     def answer(self, query: Query) -> Release:
         """Return what the ledger holds, or stop at what it does not."""
         check_kind(query)
         self.check_permitted(query, columns_of(query, self._facts))
-        asked = request_of(query, dataset=self._ledger.dataset, version=self._ledger.version, terms=self._terms)
-        stored = self._ledger.stored(asked.id, self._analyst)
-        if stored is None:
+        release = self.received(query)
+        if release is None:
             raise _Met(query)
         self.stored += 1
-        return release_from_json(stored.release_json).at(stored.place)
+        return release
 
     @property
     def _facts(self) -> SiteFacts:
@@ -401,7 +411,8 @@ def preview(settings: SiteSettings, request: Path, *, analyst: str | None = None
     study = asked.study(site, frame)
     met, problem = None, None
     try:
-        asked.question.ask(study)
+        with asked.in_its_recipe():
+            asked.question.ask(study)
     except _Met as found:
         met = found.query
     except HdpError as error:

@@ -39,6 +39,7 @@ from hdpstats.results.summary import guarantee_badges, guarantee_details, guaran
 from hdpstats.results.tables import cost_columns, frame_of
 from hdpstats.schema.schema import labels_of
 from hdpstats.sites import Study
+from hdpstats.sites.recipes import in_its_recipe
 from hdpstats.sites.study import check_private, people_of, site_facts_of
 
 if TYPE_CHECKING:
@@ -124,6 +125,7 @@ class BalanceRequest:
             parts.append(found.assign(epsilon=float(amount)))
         return pd.concat(parts, ignore_index=True)[["epsilon", *NAMES[:3], "std_error"]]
 
+    @in_its_recipe
     def release(self, epsilon: object, *, allow_large_epsilon: bool = False) -> "Balance":
         """Ask the sites, and return the balance. That both halves are affordable is checked before the first."""
         from hdpstats.describe.request import released

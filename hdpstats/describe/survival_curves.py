@@ -24,6 +24,7 @@ from hdpstats.results.survival_curves import WITHIN, SurvivalCurves
 from hdpstats.schema.columns import Weight
 from hdpstats.schema.schema import Schema, declared_column
 from hdpstats.sites import Study
+from hdpstats.sites.recipes import in_its_recipe
 from hdpstats.sites.study import check_private, checked_study, people_of, site_facts_of
 
 NO_INTERCEPT = "each group has a curve of its own (~ 1: one curve of everybody), and there is no intercept to take away"
@@ -109,6 +110,7 @@ class CurvesRequest:
         queries = {float(each): self.query(each, slack, people, replicate=1) for each in epsilons_of(epsilon)}
         return plan_curves(self.study, queries, people, formula=self.formula, recorded=self.recorded)
 
+    @in_its_recipe
     def fit(
         self,
         epsilon: float | None = None,

@@ -126,7 +126,7 @@ class RecordedSite(Site):
 
     def __init__(self, release_file: ReleaseFile) -> None:
         self._file = release_file
-        self._answers = {query.to_json(): release for query, release in release_file.answers}
+        self._answers = {query.question(): release for query, release in release_file.answers}
 
     @property
     def schema(self) -> Schema:
@@ -158,6 +158,10 @@ class RecordedSite(Site):
         """Check that the rows are for this schema; recorded answers need none."""
         self._check_public(table)
 
+    def received(self, query: Query) -> Release | None:
+        """Return the recorded release of a query; None where the site was not asked it."""
+        return self._answers.get(query.question())
+
     def answer(self, query: Query) -> Release:
         """Return the recorded release of a query.
 
@@ -166,7 +170,7 @@ class RecordedSite(Site):
         SiteError
             The site was not asked it.
         """
-        release = self._answers.get(query.to_json())
+        release = self.received(query)
         if release is None:
             raise SiteError(
                 "the release file has no answer to what this request asks: the site did not complete it, or the file "
@@ -226,4 +230,5 @@ def read_result(
         keys = [VerifyingKey.read(Path(key))]
         for query, each in answered.answers:
             check_release(each, keys, query=query)
-    return asked.question.ask(asked.study(answered.site(), public))
+    with asked.in_its_recipe():
+        return asked.question.ask(asked.study(answered.site(), public))

@@ -2,6 +2,7 @@
 
 ``format``         ``"hdpstats request 1"``
 ``hdpstats``       the version that wrote it
+``recipe``         the recipe that queries are made by (`hdpstats.records.recipe`); left out where it is the first
 ``question``       kind, what, options and spending (`hdpstats.exchange.questions.Question`)
 ``schema_sha256``  the schema that the question was written for
 ``public``         null, or the public rows: their SHA-256, and either their ``columns`` (cells in order; null where one
@@ -11,7 +12,8 @@ The SHA-256 of the text names the request; a release file has it.
 """
 
 import hashlib
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final, final
@@ -23,7 +25,7 @@ from hdpstats import __version__
 from hdpstats._base.errors import ArgumentError, HdpError, SiteError, forgets_rows
 from hdpstats._base.validation import shown, truth
 from hdpstats.exchange.questions import KINDS, Question
-from hdpstats.records import codec
+from hdpstats.records import codec, recipe
 from hdpstats.schema.columns import NumericColumn
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
@@ -55,6 +57,8 @@ class RequestFile:
         The public rows where they are attached.
     version : str
         The version of hdpstats that wrote it.
+    recipe : int or None
+        The recipe that queries are made by; None for the first.
     """
 
     question: Question
@@ -63,6 +67,7 @@ class RequestFile:
     columns: dict[str, list[Any]] | None = None
     persons: list[int] | None = None
     version: str = __version__
+    recipe: int | None = field(default_factory=recipe.written)
 
     def to_json(self) -> str:
         """Return the canonical JSON text."""
@@ -84,8 +89,13 @@ class RequestFile:
                 },
                 "schema_sha256": self.schema_sha256,
                 "public": public,
+                **({} if self.recipe is None else {"recipe": self.recipe}),
             }
         )
+
+    def in_its_recipe(self) -> AbstractContextManager[None]:
+        """Make queries by the recipe of the request, or an older one under which its call was charged before."""
+        return recipe.using(self.recipe or 1)
 
     @property
     def sha256(self) -> str:
@@ -104,6 +114,8 @@ class RequestFile:
         ------
         ArgumentError
             There is no such file, it is something else, or it is of a format that this version does not read.
+        SiteError
+            Its queries would be made by a recipe that this version does not know. Nothing was charged.
         """
         fields, content = read_json(path, name="request", format=FORMAT)
         try:
@@ -115,6 +127,7 @@ class RequestFile:
                 columns=None if public is None else public.get("columns"),
                 persons=None if public is None else public.get("persons"),
                 version=str(fields["hdpstats"]),
+                recipe=fields.get("recipe"),
             )
             same = read.to_json() == content
         except HdpError:
@@ -127,6 +140,7 @@ class RequestFile:
                 "author for it again",
                 argument="request",
             )
+        recipe.check_known(read.recipe)
         return read
 
     def public_table(self, schema: Schema, unit: str | None, public: pd.DataFrame | None = None) -> PublicTable | None:

@@ -42,6 +42,7 @@ from hdpstats.results.treatment_effect import Imbalance, TreatmentEffect, effect
 from hdpstats.schema.columns import Binary, Continuous
 from hdpstats.sites import Study
 from hdpstats.sites.asking import ask
+from hdpstats.sites.recipes import in_its_recipe
 from hdpstats.sites.study import check_private, checked_study, guarantee_of, people_of, site_facts_of
 
 LEAST_EFFECTIVE: Final = 0.05
@@ -143,6 +144,7 @@ class TreatmentEffectRequest:
         share = np.append(parts, [parts[2]] * (len(frame) - len(parts)))
         return frame.assign(expected=frame["estimate"], noise=frame["std_error"] * share)
 
+    @in_its_recipe
     def release(self, epsilon: object, *, allow_large_epsilon: bool = False) -> TreatmentEffect:
         """Ask the sites, and return the effect."""
         study, weighting = self.study, self.weighting

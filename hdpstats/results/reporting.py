@@ -271,20 +271,22 @@ def filled_form(
 def check_signatures(result: "Result", keys: Sequence[VerifyingKey]) -> int:
     """Check the signature of every release that a fit rests on; return how many there are.
 
-    Each must answer the query that the fit keeps beside it. None is kept beside numbers of people, nor beside the
-    releases of a weighted sample but the last one.
+    Each must answer the query that the fit keeps beside it.
     """
-    known = result.released.description
-    described = [] if known is None else [(dict(known.queries).get(name), each) for name, each in known.releases]
-    pairs = [*described, *([] if result.release is None else [(result.query, result.release)])]
-    asked = {id(answer): query for pair in pairs for query, answer in _asked(*pair)}
-    released = [*charged_before(known), *charged_releases(result.released)]
-    answers = [answer for release in released for answer in answers_in(release)]
-    for answer in answers:
-        if id(answer) in asked and asked[id(answer)] is None:
+    given = result.released
+    known, sample = given.description, given.sample or ()
+    asked = [] if known is None else [(dict(known.queries).get(name), each) for name, each in known.releases]
+    of_sample = given.sample_queries or ()
+    asked += zip((*of_sample, *[None] * (len(sample) - len(of_sample))), sample, strict=False)
+    shown_twice = bool(sample) and (given.query, given.release) == (asked[-1][0], sample[-1])
+    asked += [(given.counting, given.count)] if given.count is not None else []
+    asked += [(given.query, given.release)] if given.release is not None and not shown_twice else []
+    answers = [pair for query, release in asked for pair in _asked(query, release)]
+    for query, answer in answers:
+        if query is None:
             message = "the result holds a release without the query that it answers: it was altered"
             raise SignatureError(message, reason="forged")
-        check_release(answer, keys, query=asked.get(id(answer)))
+        check_release(answer, keys, query=query)
     return len(answers)
 
 

@@ -242,7 +242,7 @@ class LocalSite(Site):
     def received(self, query: Query, *, analyst: str | None = None) -> Release | None:
         """Return the release that the ledger has of a query, with an analyst: of what was charged to him; else None.
 
-        Nothing is charged or computed.
+        See `Site.received`.
         """
         stored = self._ledger.stored(self._request(query).id, analyst)
         return None if stored is None else self._handed_out(query, stored, answered_before=True)
@@ -373,7 +373,7 @@ def request_of(query: Query, *, dataset: str, version: int, terms: SiteTerms) ->
         version=version,
         schema_sha256=query.schema_sha256,
         public_sha256=query.public_sha256,
-        query_json=query.to_json(),
+        query_json=query.question(),
         terms=str(terms),
         replicate=query.replicate,
     )

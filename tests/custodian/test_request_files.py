@@ -51,6 +51,9 @@ class Seen(Site):
     def put_public(self, table):
         self._site.put_public(table, analyst="ann")
 
+    def received(self, query):
+        return self._site.received(query, analyst="ann")
+
     def answer(self, query):
         return self._site.answer(query, analyst="ann")
 
