@@ -26,7 +26,7 @@ extra ``sites``; the command line imports it when it is used.
 from hdpstats.custodian.answering import answer, preview
 from hdpstats.custodian.app import application
 from hdpstats.custodian.credentials import issue, write_keys
-from hdpstats.custodian.kept_head import note
+from hdpstats.custodian.kept_head import known_heads, note
 from hdpstats.custodian.serving import described, disclosure, open_site, protect_process, resume, serve
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.timing import Overruns
@@ -39,6 +39,7 @@ __all__ = [
     "described",
     "disclosure",
     "issue",
+    "known_heads",
     "note",
     "open_site",
     "preview",
