@@ -7,6 +7,7 @@ extra ``sites``; the command line imports it when it is used.
 * ``app``: What a site answers over HTTP.
 * ``capacity``: What one analyst may take of a site.
 * ``credentials``: Who asks whom: the site's certificate, clients' certificates, and signed tokens (JWT) of analysts.
+* ``health``: Whether a site is alive and ready, and metrics: at a local address, without a token.
 * ``http_connection``: One connection: requests in HTTP/1.1 and their responses, each part of them with a deadline.
 * ``files``: Who may read and write the files of a site: its own user, root, and a group that it has alone.
 * ``log``: The custodian's log: one JSON line for each request, and for what went wrong inside; never a cell.

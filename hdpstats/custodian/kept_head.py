@@ -503,6 +503,23 @@ def keep_head(ledger: Ledger, places: Sequence[HeadStore], hashes: Sequence[str]
             check_kept(kept, ledger.verify_after(kept.entries).hashes, place)
 
 
+def check_usable(settings: SiteSettings, ledger: Ledger) -> None:
+    """Look whether a request could be charged now; nothing is written, and no entry is read.
+
+    Raises
+    ------
+    LedgerError
+        The ledger or a place of its head does not answer, or no head is kept there any more, or a disk is full.
+    """
+    ledger.check_usable()
+    for store in head_stores(settings):
+        if store.read() is None:
+            raise LedgerError(
+                f"no head is kept in {store.name} any more: nothing is charged. Find out who deleted it, compare the "
+                "ledger with a head that you know (hdpstats ledger verify --head), then: hdpstats site note SITE.YAML"
+            )
+
+
 def known_heads(settings: SiteSettings) -> tuple[KnownHead, ...]:
     """Return what the places of the settings keep of the ledger, for a backup to be compared with."""
     kept = {store.name: store.read() for store in head_stores(settings)}

@@ -470,6 +470,16 @@ class Ledger:
         """
         return self._store.room()
 
+    def check_usable(self) -> None:
+        """Look whether the ledger answers and its disk has room for a release, without reading an entry.
+
+        Raises
+        ------
+        LedgerError
+            The database does not answer or is no ledger, or its disk is full.
+        """
+        self._store.check_usable()
+
     def beat(self, charge: Charge) -> None:
         """Say that the computation of a charge is at work; see `hdpstats.ledger.leases`."""
         self._store.write(partial(add_beat, charge=charge))
