@@ -288,6 +288,29 @@ def _check(arguments: argparse.Namespace) -> None:
     print(custodian.described(settings, show=print if arguments.rows else None))
 
 
+def _init(arguments: argparse.Namespace) -> None:
+    given = {
+        name: getattr(arguments, name)
+        for name in ("data", "schema", "ledger", "heads", "state", "host", "port", "user", "days")
+        if getattr(arguments, name) is not None
+    }
+    analysts = arguments.analyst or ["ann"]
+    print(_custodian().write_site(arguments.folder, dataset=arguments.dataset, analysts=analysts, **given))
+
+
+def _show_site(arguments: argparse.Namespace) -> None:
+    custodian, settings = _settings(arguments)
+    print(custodian.overview(settings, requests=arguments.requests, everything=arguments.all))
+
+
+def _ask_health(arguments: argparse.Namespace) -> None:
+    custodian, settings = _settings(arguments)
+    well, said = custodian.ask(settings, f"/{arguments.what}")
+    if not well:
+        raise HdpError(said)
+    print(said)
+
+
 def _resume(arguments: argparse.Namespace) -> None:
     custodian, settings = _settings(arguments)
     number = custodian.resume(settings, arguments.analyst)
@@ -359,12 +382,30 @@ def _token(arguments: argparse.Namespace) -> None:
 def _add_site(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     site = commands.add_parser("site", help="the custodian's service: private rows behind HTTPS")
     verbs = site.add_subparsers(title="verbs", required=True, metavar="VERB")
+    starting = verbs.add_parser("init", help="write the files of a new site: settings, trial certificates, a unit")
+    starting.add_argument("folder", metavar="FOLDER", help="where they go; no file is replaced")
+    starting.add_argument("--dataset", metavar="NAME", required=True, help="the custodian's name for the data")
+    starting.add_argument("--analyst", metavar="NAME", action="append", help="who may ask; may be repeated; ann")
+    starting.add_argument("--data", metavar="FILE", help="the private rows; without them and a schema, invented ones")
+    starting.add_argument("--schema", metavar="FILE", help="their dictionary (YAML)")
+    starting.add_argument("--ledger", metavar="PLACE", type=_place, help="a file, or a database URL, no password")
+    starting.add_argument("--heads", metavar="FILE", help="where the ledger's head is kept: on another disk")
+    starting.add_argument("--state", metavar="FOLDER", help="the folder that the service writes to")
+    starting.add_argument("--host", metavar="HOST", help="the address to listen at; 127.0.0.1")
+    starting.add_argument("--port", metavar="PORT", type=int, help="8443; the one above it is for health")
+    starting.add_argument("--user", metavar="NAME", help="the service's user; hdpstats")
+    starting.add_argument("--days", metavar="N", type=int, help="how long certificates last; 30")
+    showing = verbs.add_parser("show", help="budgets, analysts, requests, what was released, late answers")
+    showing.add_argument("--requests", metavar="FOLDER", type=Path, help="a folder with request files")
+    showing.add_argument("--all", action="store_true", help="show every charge, not the latest ones")
+    asking = verbs.add_parser("health", help="ask a running site on this machine whether it is ready; 0 if so, else 1")
+    asking.add_argument("--what", choices=("ready", "live", "version", "metrics"), default="ready", help="ready")
     serve = verbs.add_parser("serve", help="open the site and answer until the process is ended")
     check = verbs.add_parser("check", help="open everything that the settings name, and say what would be served")
     noting = verbs.add_parser("note", help="have the ledger's head kept where the settings say and none is kept yet")
     disclosing = verbs.add_parser("disclosure", help="fill in a form on the privacy of what the site serves")
     _add_form(disclosing)
-    for verb in (serve, check, noting, disclosing):
+    for verb in (serve, check, noting, disclosing, showing, asking):
         verb.add_argument("settings", metavar="SITE.YAML", help="the settings of the site")
     check.add_argument(
         "--rows",
@@ -401,7 +442,10 @@ def _add_site(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         "--unbound", action="store_true", help="good with any certificate, at sites that have bound: false"
     )
     verbs_run = (
+        (starting, _init),
         (serve, _serve),
+        (showing, _show_site),
+        (asking, _ask_health),
         (check, _check),
         (resume, _resume),
         (answer, _answer),

@@ -129,14 +129,22 @@ health:
 
 # What forms say that only you know: hdpstats site disclosure SITE.YAML.
 #disclosure:
+#  name: null                 # what the releases are called
+#  description: null          # what they are
+#  purpose: null              # what they are for
 #  curators: []               # the institutions that are responsible
-#  purpose: null              # what the data may be used for
-#  region: null               # where the people are from
-#  other_releases: null       # what was published of the same people without this account
-#  security: null             # how the rows are kept
-#  access: null               # who may ask, and who looks at the log
-#  minimisation: null         # which columns are held, and for how long
+#  region: null               # which region the data are from
+#  sector: null               # such as Healthcare
+#  product: null              # what is published
+#  published: null            # when the first release was published, 2026-11-28
+#  other_releases: null       # whatever else was published of the same people
+#  security: null             # how the rows are protected
+#  access: null               # who may ask, who reads the log, who sees the rows
+#  minimisation: null         # which columns are held and why, and when rows are deleted
+#  updates: null              # whether rows are added or changed later
 #  served: null               # whether analysts ask over the network only
+#  authors: []                # who filled in the form
+#  sources: null              # links to papers
 
 # What one client can take of the site. In all, and ..._each for one analyst.
 #limits:
