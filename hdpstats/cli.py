@@ -394,7 +394,7 @@ def _add_site(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     starting.add_argument("--host", metavar="HOST", help="the address to listen at; 127.0.0.1")
     starting.add_argument("--port", metavar="PORT", type=int, help="8443; the one above it is for health")
     starting.add_argument("--user", metavar="NAME", help="the service's user; hdpstats")
-    starting.add_argument("--days", metavar="N", type=int, help="how long certificates last; 30")
+    starting.add_argument("--days", metavar="N", type=int, help="how long certificates last; 90")
     showing = verbs.add_parser("show", help="budgets, analysts, requests, what was released, late answers")
     showing.add_argument("--requests", metavar="FOLDER", type=Path, help="a folder with request files")
     showing.add_argument("--all", action="store_true", help="show every charge, not the latest ones")

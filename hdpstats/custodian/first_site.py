@@ -265,7 +265,7 @@ def write_site(
     host: str = "127.0.0.1",
     port: int = 8443,
     user: str = "hdpstats",
-    days: int = 30,
+    days: int = 90,
 ) -> Written:
     """Write the files of a new site into a folder.
 

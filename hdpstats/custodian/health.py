@@ -32,7 +32,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final, final
 
 from cryptography import x509
-from prometheus_client import CollectorRegistry, Counter, Gauge, Info, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Info, disable_created_metrics, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from hdpstats import __version__ as VERSION  # noqa: N812
@@ -69,6 +69,7 @@ class State:
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="readiness")
         self._found: Future[str | None] | None = None
         self._at = 0.0
+        disable_created_metrics()  # when something was counted first
         self._registry = CollectorRegistry()
         about = Info("hdpstats", "The package and what it talks in", registry=self._registry)
         about.info({key: str(value) for key, value in version().items()})

@@ -2,8 +2,8 @@
 
 What a row holds follows from the schema, the public rows and a seed: these functions are never given a private row.
 
-* A column of the public rows is drawn from its public cells, missing ones included, cut to the declared bounds; any
-  other from the declared values, each as likely as any other, none missing.
+* A column of the public rows is drawn from its public cells as they are, missing ones and those beyond the bounds
+  included; any other from the declared values, each as likely as any other, none missing.
 * Columns are drawn apart from each other, so that no association in invented rows means anything. Times and the events
   that end them are not: all durations and binary columns of a row come from one public row (or, with several rows of a
   person, from the rows of one public person), so that times follow each other and events belong to their times.
@@ -28,7 +28,7 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.validation import integer
-from hdpstats.schema.columns import Binary, Categorical, Duration, NumericColumn
+from hdpstats.schema.columns import Binary, Categorical, Duration
 from hdpstats.schema.datasets import cells, shares
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
@@ -91,7 +91,7 @@ def invented_rows(
         for name in schema:
             if name in table.names:
                 chosen = places if name in known else _places(rows, table.rows, f"{number} {name}")
-                columns[name] = _within(frame[name].iloc[chosen].reset_index(drop=True), schema, name)
+                columns[name] = frame[name].iloc[chosen].reset_index(drop=True)
     invented = [name for name in schema if name not in columns]
     columns |= {name: cells(schema[name], f"synthetic {number} {name}", rows) for name in invented}
     if set(together) <= set(invented):
@@ -138,14 +138,6 @@ def _places_of_persons(table: PublicTable, persons: IntArray, numbers: IntArray,
     lengths = np.diff(np.r_[starts, len(ordered)])
     chosen = _places(len(persons), len(starts), name)[persons]
     return np.asarray(of_person[starts[chosen] + np.minimum(numbers, lengths[chosen] - 1)])
-
-
-def _within(found: "pd.Series[Any]", schema: Schema, name: str) -> Any:
-    """Return public cells as the schema admits them: numbers cut to the bounds."""
-    column = schema[name]
-    if isinstance(column, NumericColumn) and not isinstance(column, Binary):
-        return found.clip(column.lower, column.upper)
-    return found
 
 
 def _ordered(names: Sequence[str], columns: Mapping[str, Any]) -> dict[str, FloatArray]:
