@@ -37,10 +37,10 @@ def sections(model, place=()):
     """Yield the keys of a section and those below it, as they stand in a file."""
     for name, field in model.model_fields.items():
         key = (*place, field.alias or name)
-        inner = [
-            each for each in (field.annotation, *getattr(field.annotation, "__args__", ())) if isinstance(each, type)
+        kinds = (field.annotation, *getattr(field.annotation, "__args__", ()))
+        below = [
+            each for each in kinds if isinstance(each, type) and issubclass(each, Section) and each is not Permissions
         ]
-        below = [each for each in inner if issubclass(each, BaseModel) and each is not Permissions]
         yield from sections(below[0], key) if below else [(key, field)]
 
 

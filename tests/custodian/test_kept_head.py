@@ -517,9 +517,7 @@ def test_after_a_loss_a_head_is_replaced_only_where_nothing_is_left(institution,
     place = path.parent / "ledger.db"
     place.unlink()
     hdp.Ledger(place, dataset="trial", epsilon=1000, delta=1e-3, create=True)  # another one
-    with pytest.raises(
-        hdp.LedgerError, match=r"hdpstats ledger restore BACKUP PLACE --site.*hdpstats ledger\s+lost PLACE"
-    ):
+    with pytest.raises(hdp.LedgerError, match=r"ledger restore BACKUP PLACE --site.*hdpstats ledger\s+lost PLACE"):
         note(settings)
     with pytest.raises(hdp.LedgerError, match="has something left"):
         note(settings, after_loss=True)
