@@ -16,6 +16,7 @@ from hdpstats.cli import main
 from hdpstats.custodian import SiteSettings, described, note, write_site
 from hdpstats.custodian.first_site import EXAMPLE
 from hdpstats.custodian.permissions import Permissions
+from hdpstats.custodian.settings_sections import Section
 from hdpstats.ledger import Ledger, Statements
 from tests.waiting import until
 
@@ -38,9 +39,8 @@ def sections(model, place=()):
     for name, field in model.model_fields.items():
         key = (*place, field.alias or name)
         kinds = (field.annotation, *getattr(field.annotation, "__args__", ()))
-        below = [
-            each for each in kinds if isinstance(each, type) and issubclass(each, Section) and each is not Permissions
-        ]
+        parts = [each for each in kinds if isinstance(each, type) and issubclass(each, Section)]
+        below = [each for each in parts if each is not Permissions]
         yield from sections(below[0], key) if below else [(key, field)]
 
 
