@@ -16,9 +16,21 @@ import yaml
 
 from hdpstats import __version__
 from hdpstats._base.errors import ArgumentError, HdpError
-from hdpstats.ledger import Disclosure, Ledger, SignedHead, SigningKey, VerifyingKey, verify_file
+from hdpstats.ledger import (
+    Disclosure,
+    KnownHead,
+    Ledger,
+    SignedHead,
+    SigningKey,
+    VerifyingKey,
+    back_up,
+    count_as_spent,
+    restore,
+    verify_file,
+)
 from hdpstats.ledger.disclosure import FORMS
 from hdpstats.ledger.location import password_in
+from hdpstats.ledger.records import Account
 from hdpstats.ledger.signing import check_export
 from hdpstats.privacy.budget import Budget
 from hdpstats.privacy.sensitivity import Relation
@@ -86,6 +98,51 @@ def _export(arguments: argparse.Namespace) -> None:
     Ledger.open_existing(arguments.file, dataset=arguments.dataset).export(arguments.out)
 
 
+def _back_up(arguments: argparse.Namespace) -> None:
+    made = back_up(arguments.file, arguments.out)
+    print(f"{arguments.out}: {made}. Keep it on another machine than the head")
+
+
+def _restore(arguments: argparse.Namespace) -> None:
+    known = [_known(word) for word in arguments.head]
+    if arguments.site is not None:
+        custodian = _custodian()
+        known += custodian.known_heads(custodian.SiteSettings.from_yaml(arguments.site))
+    made = restore(arguments.file, arguments.place, known=known, count_as_spent=arguments.count_as_spent)
+    print(f"{arguments.place}: {made}")
+    for head in known:
+        if head.entries is not None and head.entries <= made.verification.entries and not made.counted_as_spent:
+            later = made.verification.entries - head.entries
+            print(f"it has entry {head.entries}, known from {head.source}, and {later} later ones")
+    if made.counted_as_spent:
+        print("stored releases can be handed out again, and nothing new: hdpstats site note SITE.YAML --after-loss")
+
+
+def _known(word: str) -> KnownHead:
+    """Return a head from the file of a signed one, or from a hash."""
+    if not Path(word).is_file():
+        return KnownHead(head=word, source="--head")
+    signed = SignedHead.read(Path(word))
+    return KnownHead(head=signed.head, entries=signed.entries, source=word)
+
+
+def _lose(arguments: argparse.Namespace) -> None:
+    asked = [name for name in ("dataset", "epsilon") if getattr(arguments, name) is not None]
+    if len(asked) == 1:
+        raise ArgumentError(
+            "dataset and epsilon belong together: the terms of an account that is gone", argument="lost"
+        )
+    account = None
+    if asked:
+        total = Budget(arguments.epsilon, arguments.delta)
+        account = Account.agreed(
+            dataset=arguments.dataset, total=total, relation=arguments.relation, unit=arguments.unit
+        )
+    made = count_as_spent(arguments.file, account=account)
+    print(f"{arguments.file}: {made.verification}; nothing is left")
+    print("where a site keeps its head: hdpstats site note SITE.YAML --after-loss")
+
+
 def _disclose(arguments: argparse.Namespace) -> None:
     statements = None
     if arguments.statements is not None:
@@ -136,7 +193,23 @@ def _add_ledger(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     export = verbs.add_parser("export", help="write one dataset's entries to a .json or .csv file")
     disclosing = verbs.add_parser("disclosure", help="fill in a form on the privacy of one dataset")
     heading = verbs.add_parser("head", help="note what the ledger is now, signed, for others to compare later")
-    for verb in (opening, grant, show, verify, export, disclosing, heading):
+    backing = verbs.add_parser("backup", help="copy a ledger that may be in use into a new file, and verify the copy")
+    restoring = verbs.add_parser("restore", help="make a ledger of a backup that has every entry known elsewhere")
+    losing = verbs.add_parser("lost", help="count everything that a ledger has left as spent: charges are lost")
+    restoring.add_argument("file", metavar="BACKUP", help="the file that `hdpstats ledger backup` wrote")
+    restoring.add_argument("place", metavar="PLACE", type=_place, help="the file to make, or the URL of a database")
+    restoring.add_argument("--site", metavar="SITE.YAML", help="the settings of the site, which keep the head")
+    restoring.add_argument(
+        "--head", metavar="HEAD", action="append", default=[], help="a signed head's file, or the newest hash known"
+    )
+    restoring.add_argument(
+        "--count-as-spent", action="store_true", help="restore it with nothing left where entries are lost"
+    )
+    backing.add_argument("out", metavar="OUT", type=Path, help="the file to write, which must not exist")
+    losing.add_argument("--dataset", metavar="NAME", help="of a ledger that is gone: the custodian's name for the data")
+    losing.add_argument("--epsilon", metavar="E", type=_amount, help="of a ledger that is gone: the total agreed once")
+    losing.add_argument("--delta", metavar="D", type=_amount, default=Fraction(0), help="its delta; 0 by default")
+    for verb in (backing, losing, opening, grant, show, verify, export, disclosing, heading):
         verb.add_argument("file", metavar="FILE", type=_place, help="the ledger's file, or a database URL, no password")
     opening.add_argument("--dataset", metavar="NAME", required=True, help="the custodian's name for the data")
     for verb in (grant, show, export, disclosing, heading):
@@ -145,13 +218,14 @@ def _add_ledger(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     for verb, what in ((opening, "all releases together"), (grant, "all that the analyst receives")):
         verb.add_argument("--epsilon", metavar="E", type=_amount, required=True, help=f"what {what} may cost")
         verb.add_argument("--delta", metavar="D", type=_amount, default=Fraction(0), help="0 by default")
-    opening.add_argument(
-        "--relation",
-        choices=[member.value for member in Relation],
-        default=Relation.REPLACE_ONE.value,
-        help="what is hidden",
-    )
-    opening.add_argument("--unit", metavar="COLUMN", help="the column that names the person, if rows do not")
+    for verb in (opening, losing):
+        verb.add_argument(
+            "--relation",
+            choices=[member.value for member in Relation],
+            default=Relation.REPLACE_ONE.value,
+            help="what is hidden",
+        )
+        verb.add_argument("--unit", metavar="COLUMN", help="the column that names the person, if rows do not")
     opening.add_argument("--same-people-as", metavar="NAME", help="the dataset whose account this one shares")
     opening.add_argument("--gaussian-epsilon", metavar="E", type=_amount, help="the part for Gaussian noise")
     opening.add_argument("--gaussian-delta", metavar="D", type=_amount, default=Fraction(0), help="the part's delta")
@@ -174,6 +248,9 @@ def _add_ledger(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         (export, _export),
         (disclosing, _disclose),
         (heading, _head),
+        (backing, _back_up),
+        (restoring, _restore),
+        (losing, _lose),
     )
     for verb, run in verbs_run:
         verb.set_defaults(run=run)
@@ -211,6 +288,29 @@ def _check(arguments: argparse.Namespace) -> None:
     print(custodian.described(settings, show=print if arguments.rows else None))
 
 
+def _init(arguments: argparse.Namespace) -> None:
+    given = {
+        name: getattr(arguments, name)
+        for name in ("data", "schema", "ledger", "heads", "state", "host", "port", "user", "days")
+        if getattr(arguments, name) is not None
+    }
+    analysts = arguments.analyst or ["ann"]
+    print(_custodian().write_site(arguments.folder, dataset=arguments.dataset, analysts=analysts, **given))
+
+
+def _show_site(arguments: argparse.Namespace) -> None:
+    custodian, settings = _settings(arguments)
+    print(custodian.overview(settings, requests=arguments.requests, everything=arguments.all))
+
+
+def _ask_health(arguments: argparse.Namespace) -> None:
+    custodian, settings = _settings(arguments)
+    well, said = custodian.ask(settings, f"/{arguments.what}")
+    if not well:
+        raise HdpError(said)
+    print(said)
+
+
 def _resume(arguments: argparse.Namespace) -> None:
     custodian, settings = _settings(arguments)
     number = custodian.resume(settings, arguments.analyst)
@@ -244,7 +344,7 @@ def _site_disclosure(arguments: argparse.Namespace) -> None:
 
 def _note(arguments: argparse.Namespace) -> None:
     custodian, settings = _settings(arguments)
-    head = custodian.note(settings)
+    head = custodian.note(settings, after_loss=arguments.after_loss)
     print(f"{head.entries} entries; head {head.head}")
 
 
@@ -282,17 +382,40 @@ def _token(arguments: argparse.Namespace) -> None:
 def _add_site(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     site = commands.add_parser("site", help="the custodian's service: private rows behind HTTPS")
     verbs = site.add_subparsers(title="verbs", required=True, metavar="VERB")
+    starting = verbs.add_parser("init", help="write the files of a new site: settings, trial certificates, a unit")
+    starting.add_argument("folder", metavar="FOLDER", help="where they go; no file is replaced")
+    starting.add_argument("--dataset", metavar="NAME", required=True, help="the custodian's name for the data")
+    starting.add_argument("--analyst", metavar="NAME", action="append", help="who may ask; may be repeated; ann")
+    starting.add_argument("--data", metavar="FILE", help="the private rows; without them and a schema, invented ones")
+    starting.add_argument("--schema", metavar="FILE", help="their dictionary (YAML)")
+    starting.add_argument("--ledger", metavar="PLACE", type=_place, help="a file, or a database URL, no password")
+    starting.add_argument("--heads", metavar="FILE", help="where the ledger's head is kept: on another disk")
+    starting.add_argument("--state", metavar="FOLDER", help="the folder that the service writes to")
+    starting.add_argument("--host", metavar="HOST", help="the address to listen at; 127.0.0.1")
+    starting.add_argument("--port", metavar="PORT", type=int, help="8443; the one above it is for health")
+    starting.add_argument("--user", metavar="NAME", help="the service's user; hdpstats")
+    starting.add_argument("--days", metavar="N", type=int, help="how long certificates last; 90")
+    showing = verbs.add_parser("show", help="budgets, analysts, requests, what was released, late answers")
+    showing.add_argument("--requests", metavar="FOLDER", type=Path, help="a folder with request files")
+    showing.add_argument("--all", action="store_true", help="show every charge, not the latest ones")
+    asking = verbs.add_parser("health", help="ask a running site on this machine whether it is ready; 0 if so, else 1")
+    asking.add_argument("--what", choices=("ready", "live", "version", "metrics"), default="ready", help="ready")
     serve = verbs.add_parser("serve", help="open the site and answer until the process is ended")
     check = verbs.add_parser("check", help="open everything that the settings name, and say what would be served")
     noting = verbs.add_parser("note", help="have the ledger's head kept where the settings say and none is kept yet")
     disclosing = verbs.add_parser("disclosure", help="fill in a form on the privacy of what the site serves")
     _add_form(disclosing)
-    for verb in (serve, check, noting, disclosing):
+    for verb in (serve, check, noting, disclosing, showing, asking):
         verb.add_argument("settings", metavar="SITE.YAML", help="the settings of the site")
     check.add_argument(
         "--rows",
         action="store_true",
         help="show first what the rows hold that the schema does not expect: exact, for your screen alone",
+    )
+    noting.add_argument(
+        "--after-loss",
+        action="store_true",
+        help="replace a head that the ledger lacks, where the ledger has nothing left (hdpstats ledger lost)",
     )
     resume = verbs.add_parser("resume", help="let an analyst ask again whose answers took longer than predicted")
     resume.add_argument("settings", metavar="SITE.YAML", help="the settings of the site")
@@ -319,7 +442,10 @@ def _add_site(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         "--unbound", action="store_true", help="good with any certificate, at sites that have bound: false"
     )
     verbs_run = (
+        (starting, _init),
         (serve, _serve),
+        (showing, _show_site),
+        (asking, _ask_health),
         (check, _check),
         (resume, _resume),
         (answer, _answer),

@@ -18,6 +18,7 @@ import pandas as pd
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.results import model_matrix
+from hdpstats.schema.synthetic import mark
 from r_bridge.arguments import (
     argument_names,
     by_name,
@@ -193,6 +194,11 @@ def ledger_export(ledger: hdp.Ledger | hdp.Study, path: str) -> None:
 def study(**parts: Any) -> Any:
     """Return a study."""
     options, private = dict(parts), parts.get("private")
+    if options.pop("invented", False):
+        for frame in private.values() if isinstance(private, dict) else [private]:
+            mark(frame)
+    if options.pop("public_invented", False):
+        mark(options["public"])
     labels = options.pop("labels", None)
     if labels is not None:
         sources = private.values() if isinstance(private, dict) else [private]
@@ -208,6 +214,17 @@ def study(**parts: Any) -> Any:
         several = isinstance(numbers, dict)
         options[name] = {site: whole(number) for site, number in numbers.items()} if several else whole(numbers)
     return checked_call(hdp.Study, options, name="study")
+
+
+def synthetic(schema: object, n: Any, **options: Any) -> pd.DataFrame:
+    """Return invented rows of a schema."""
+    declared: hdp.Schema = instance(schema, hdp.Schema, argument="schema")
+    numbers = {name: whole(options[name]) for name in ("max_rows_per_unit", "seed") if options.get(name) is not None}
+    outcome = options.get("follow_up")
+    given = {name: options[name] for name in ("public", "unit") if options.get(name) is not None}
+    return declared.synthetic(
+        whole(n), **given, **numbers, follow_up=None if outcome is None else [str(name) for name in outcome]
+    )
 
 
 def study_columns(study: object) -> list[str]:
@@ -385,6 +402,7 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "hybrid_weights": hybrid_weights,
     "importance_weights": hdp.importance_weights,
     "sample_fit": sample_fit,
+    "synthetic": synthetic,
 }
 """The functions by the names that R uses."""
 

@@ -7,13 +7,18 @@ extra ``sites``; the command line imports it when it is used.
 * ``app``: What a site answers over HTTP.
 * ``capacity``: What one analyst may take of a site.
 * ``credentials``: Who asks whom: the site's certificate, clients' certificates, and signed tokens (JWT) of analysts.
+* ``health``: Whether a site is alive and ready, and metrics: at a local address, without a token.
 * ``http_connection``: One connection: requests in HTTP/1.1 and their responses, each part of them with a deadline.
+* ``first_site``: The files of a new site: settings with every key explained, keys and certificates for a trial run, a
+  service's unit.
 * ``files``: Who may read and write the files of a site: its own user, root, and a group that it has alone.
 * ``log``: The custodian's log: one JSON line for each request, and for what went wrong inside; never a cell.
 * ``kept_head``: The account of a site: one that exists, on the terms that the settings name, with its head kept
   elsewhere.
 * ``listening``: Connections of a site: which are admitted (in all, of one certificate, without a finished handshake),
   TLS handshakes.
+* ``overview``: What the person who decides must see of a site, in a terminal: budgets, analysts, requests, releases,
+  late answers.
 * ``permissions``: What an analyst may ask a site for: what is listed, and nothing else.
 * ``prices``: What operations take on this machine: measured once in a process, before anybody asks, on invented
   numbers.
@@ -26,7 +31,10 @@ extra ``sites``; the command line imports it when it is used.
 from hdpstats.custodian.answering import answer, preview
 from hdpstats.custodian.app import application
 from hdpstats.custodian.credentials import issue, write_keys
-from hdpstats.custodian.kept_head import note
+from hdpstats.custodian.first_site import write_site
+from hdpstats.custodian.health import ask
+from hdpstats.custodian.kept_head import known_heads, note
+from hdpstats.custodian.overview import overview
 from hdpstats.custodian.serving import described, disclosure, open_site, protect_process, resume, serve
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.timing import Overruns
@@ -36,14 +44,18 @@ __all__ = [
     "SiteSettings",
     "answer",
     "application",
+    "ask",
     "described",
     "disclosure",
     "issue",
+    "known_heads",
     "note",
     "open_site",
+    "overview",
     "preview",
     "protect_process",
     "resume",
     "serve",
     "write_keys",
+    "write_site",
 ]

@@ -43,6 +43,7 @@ from hdpstats._base.work import Prices
 from hdpstats.custodian import log
 from hdpstats.custodian.capacity import ByteCount, Capacity, Clock, body
 from hdpstats.custodian.credentials import TokenVerifier, Unauthenticated
+from hdpstats.custodian.health import State
 from hdpstats.custodian.http_connection import FINGERPRINT
 from hdpstats.custodian.permissions import Permissions
 from hdpstats.custodian.prices import measured
@@ -70,10 +71,11 @@ def application(
     settings: SiteSettings,
     clock: Clock = Clock(),  # noqa: B008  (frozen)
     prices: Prices | None = None,
+    state: State | None = None,
 ) -> "Logged":
     """Return the application of a site; who asks is identified first at every address, and each request is logged.
 
-    ``prices`` of operations are those of this machine where none are given.
+    ``prices`` of operations are those of this machine where none are given; ``state`` counts requests.
     """
     service = Service(site, settings, clock, measured() if prices is None else prices)
     handlers = (
@@ -99,7 +101,7 @@ def application(
         exception_handlers=dict.fromkeys(raised, _refuse),
     )
     names = {path: path.removeprefix("/v1/") for _, path, _ in handlers}
-    return Logged(answering, service=service, names=names, data_version=site.ledger.version, clock=clock)
+    return Logged(answering, service=service, names=names, data_version=site.ledger.version, clock=clock, state=state)
 
 
 @final
@@ -171,6 +173,7 @@ class Service:
             "analyst": analyst,
             "permissions": self._permissions(analyst).to_dict(),
             "longest": {"query": self._limits.query, "public": self._limits.public},
+            "package": VERSION,
         }
         return _json(b'{"facts":' + self._facts_json + b"," + _written(who)[1:])
 
@@ -301,9 +304,16 @@ class Logged:
     """
 
     def __init__(
-        self, app: ASGIApp, *, service: "Service", names: Mapping[str, str], data_version: int, clock: Clock
+        self,
+        app: ASGIApp,
+        *,
+        service: "Service",
+        names: Mapping[str, str],
+        data_version: int,
+        clock: Clock,
+        state: State | None = None,
     ) -> None:
-        self.service = service
+        self.service, self._state = service, state
         self._app, self._names, self._clock = app, names, clock
         self._versions = {"version": VERSION, "data_version": data_version}
 
@@ -325,6 +335,8 @@ class Logged:
         finally:  # also where the service ends before the answer
             name = self._names.get(scope["path"], scope["path"][:100])
             log.write(request=name, **noted, status=status, took=took, **self._versions)
+            if self._state is not None:
+                self._state.count(self._names.get(scope["path"], "other"), status)
 
 
 CLASSES: Final = (0.1, 1.0, 10.0, 100.0)

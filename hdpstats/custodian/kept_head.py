@@ -38,7 +38,7 @@ from hdpstats._base.validation import integer
 from hdpstats.custodian import log
 from hdpstats.custodian.files import closed_to_others, files_of_database
 from hdpstats.custodian.settings import SiteSettings
-from hdpstats.ledger import Ledger
+from hdpstats.ledger import KnownHead, Ledger
 from hdpstats.ledger.analysts import Quota
 from hdpstats.ledger.location import allocate, file_of, locate, patience, shown
 from hdpstats.ledger.records import Verification, checked_sha256
@@ -91,6 +91,16 @@ class HeadStore(ABC):
         ``hashes`` are those of all its entries, in order. What is kept may be a later entry, or of another chain.
         """
 
+    @abstractmethod
+    def replace(self, hashes: Sequence[str]) -> None:
+        """Keep the head of a chain, durably, whatever is kept: for a ledger that has nothing left (`note`).
+
+        Raises
+        ------
+        LedgerError
+            It cannot be kept.
+        """
+
 
 @final
 class HeadInSettings(HeadStore):
@@ -109,6 +119,15 @@ class HeadInSettings(HeadStore):
     def write(self, hashes: Sequence[str]) -> Head:
         """Change nothing: settings are the custodian's own words."""
         return Head.of(hashes)
+
+    def replace(self, hashes: Sequence[str]) -> None:
+        """Refuse unless the head is on the chain: the custodian must write another one."""
+        if not self._head.is_on(hashes):
+            head = Head.of(hashes)
+            raise LedgerError(
+                f"heads: the settings name a head that is not on the ledger's chain; write there 'head: {head.head}' "
+                f"and 'entries: {head.entries}', or leave both out"
+            )
 
 
 @final
@@ -146,11 +165,18 @@ class HeadInFile(HeadStore):
 
     def write(self, hashes: Sequence[str]) -> Head:
         """Keep the head of a chain."""
+        return self._written(hashes, whatever=False)
+
+    def replace(self, hashes: Sequence[str]) -> None:
+        """Keep the head of a chain, whatever is in the file."""
+        self._written(hashes, whatever=True)
+
+    def _written(self, hashes: Sequence[str], *, whatever: bool) -> Head:
         head = Head.of(hashes)
         text = json.dumps({"format": FORMAT, "entries": head.entries, "head": head.head}) + "\n"
         try:
             with self._held() as folder:
-                known = self.read()
+                known = None if whatever else self.read()
                 if not (known is None or known.precedes(hashes)):
                     return known
                 with self._opened_spare(folder) as file:
@@ -254,6 +280,13 @@ class HeadInDatabase(HeadStore):
 
     def write(self, hashes: Sequence[str]) -> Head:
         """Keep the head of a chain, in one transaction that is flushed when it ends."""
+        return self._written(hashes, whatever=False)
+
+    def replace(self, hashes: Sequence[str]) -> None:
+        """Keep the head of a chain, whatever is in the row."""
+        self._written(hashes, whatever=True)
+
+    def _written(self, hashes: Sequence[str], *, whatever: bool) -> Head:
         head = Head.of(hashes)
         values: dict[str, Any] = {"entries": head.entries, "head": head.head}
         row = _HEADS.c.dataset == self._dataset
@@ -268,7 +301,7 @@ class HeadInDatabase(HeadStore):
                     connection.execute(insert(_HEADS).values(dataset=self._dataset, **values))
                     return head
                 known = checked(connection.execute(select(_HEADS).where(row)).mappings().one())
-                if not known.precedes(hashes):
+                if not (whatever or known.precedes(hashes)):
                     return known
                 connection.execute(update(_HEADS).where(row).values(**values))
                 return head
@@ -348,8 +381,9 @@ def check_kept(kept: Head | None, hashes: Sequence[str], store: HeadStore) -> No
     raise LedgerError(
         f"the ledger has {len(hashes)} entries, and entry {kept.entries} with the hash {kept.head}, which is kept in "
         f"{store.name}, is not among them{doubt}: it is an older copy, or another ledger, and would grant again what "
-        "was charged since. Restore the newest copy that has this entry (hdpstats ledger verify --head). If there is "
-        "none, what was charged since is unknown: count the whole total as spent",
+        "was charged since. Restore the newest backup that has this entry (hdpstats ledger restore BACKUP PLACE --site "
+        "SITE.YAML). If there is none, what was charged since is unknown: count what is left as spent (hdpstats ledger "
+        "lost PLACE, then hdpstats site note SITE.YAML --after-loss)",
         entries=len(hashes),
         kept=kept.entries,
     )
@@ -367,9 +401,10 @@ def open_account(settings: SiteSettings) -> Ledger:
     path = file_of(locate(terms.place))
     if path is not None and not path.exists():
         raise LedgerError(
-            f"there is no ledger {path}. If it was there before, it is lost or elsewhere: restore its newest copy, "
-            "since a new one would start from zero. If the account is new: hdpstats ledger open "
-            f"{path} --dataset {dataset} --epsilon …"
+            f"there is no ledger {path}. If it was there before, it is lost or elsewhere: restore its newest backup "
+            f"(hdpstats ledger restore BACKUP {path} --site SITE.YAML), since a new one would start from zero; without "
+            f"a backup: hdpstats ledger lost {path} --dataset {dataset} --epsilon … . If the account is new: hdpstats "
+            f"ledger open {path} --dataset {dataset} --epsilon …"
         )
     ledger, same = Ledger.open_existing(terms.place, dataset=dataset, version=terms.version), terms.same_people_as
     if same is not None and not ledger.shares_account_with(Ledger.open_existing(terms.place, dataset=same)):
@@ -468,9 +503,56 @@ def keep_head(ledger: Ledger, places: Sequence[HeadStore], hashes: Sequence[str]
             check_kept(kept, ledger.verify_after(kept.entries).hashes, place)
 
 
-def note(settings: SiteSettings) -> Head:
-    """Have the present head of a ledger kept where none is kept yet; refuse one that is older than what is kept."""
+def check_usable(settings: SiteSettings, ledger: Ledger) -> None:
+    """Look whether a request could be charged now; nothing is written, and no entry is read.
+
+    Raises
+    ------
+    LedgerError
+        The ledger or a place of its head does not answer, or no head is kept there any more, or a disk is full.
+    """
+    ledger.check_usable()
+    for store in head_stores(settings):
+        if store.read() is None:
+            raise LedgerError(
+                f"no head is kept in {store.name} any more: nothing is charged. Find out who deleted it, compare the "
+                "ledger with a head that you know (hdpstats ledger verify --head), then: hdpstats site note SITE.YAML"
+            )
+
+
+def known_heads(settings: SiteSettings) -> tuple[KnownHead, ...]:
+    """Return what the places of the settings keep of the ledger, for a backup to be compared with."""
+    kept = {store.name: store.read() for store in head_stores(settings)}
+    return tuple(
+        KnownHead(head=head.head, entries=head.entries, source=name) for name, head in kept.items() if head is not None
+    )
+
+
+def note(settings: SiteSettings, *, after_loss: bool = False) -> Head:
+    """Have the present head of a ledger kept where none is kept yet; refuse one that is older than what is kept.
+
+    Parameters
+    ----------
+    after_loss
+        Whether a head that is not on the ledger's chain is replaced: its charges are lost. This is done only where no
+        account of the ledger has anything left, so that nothing can be charged a second time.
+
+    Raises
+    ------
+    LedgerError
+        The ledger is older than what is kept, or has something left; or the head cannot be kept.
+    """
     ledger, places = open_account(settings), head_stores(settings)
+    if after_loss:
+        if not ledger.is_used_up():
+            raise LedgerError(
+                "the ledger has something left, and a head that it lacks is not replaced: restore the newest backup "
+                "(hdpstats ledger restore), or count what is left as spent: hdpstats ledger lost"
+            )
+        hashes = ledger.verify().hashes
+        for place in places:
+            place.replace(hashes)
+        return Head.of(hashes)
     verification = check_heads(ledger, [place for place in places if place.read() is not None], remedy="")
     keep_head(ledger, places, verification.hashes)
     return Head.of(verification.hashes)

@@ -114,8 +114,6 @@ def descriptors(limits: Limits) -> int:
 
 
 BACKLOG: Final = 1024
-GRACE: Final = 30.0
-"""Seconds that requests under way have when a site ends."""
 PAUSE: Final = 1.0
 """Seconds until a site that cannot accept a connection tries again."""
 
@@ -125,14 +123,20 @@ class Listener:
     """Takes connections from sockets and lets an application answer."""
 
     def __init__(
-        self, app: App, *, certificates: Certificates, admission: Admission, deadlines: Deadlines, grace: float = GRACE
+        self, app: App, *, certificates: Certificates, admission: Admission, deadlines: Deadlines, drain: float
     ) -> None:
         self._app, self._certificates = app, certificates
-        self._admission, self._deadlines, self._grace = admission, deadlines, grace
+        self._admission, self._deadlines, self._drain = admission, deadlines, drain
         self._connections: dict[asyncio.Task[None], Exchange | None] = {}
 
-    async def serve(self, sockets: Sequence[socket.socket], ended: asyncio.Event) -> None:
-        """Answer until an event, and then finish the requests under way."""
+    @property
+    def admission(self) -> Admission:
+        """What counts connections."""
+        return self._admission
+
+    async def serve(self, sockets: Sequence[socket.socket], ended: asyncio.Event) -> int:
+        """Answer until an event, then finish the requests under way; return how many did not finish in time."""
+        late = 0
         accepting = [asyncio.create_task(self._accept(listening)) for listening in sockets]
         try:
             await ended.wait()
@@ -142,7 +146,8 @@ class Listener:
             await asyncio.wait(accepting)
             for listening in sockets:
                 listening.close()
-            await self._finish()
+            late = await self._finish()
+        return late
 
     def renew(self, certificates: Certificates) -> None:
         """Take other certificates from the next handshake on; to be called from the event loop.
@@ -159,12 +164,14 @@ class Listener:
             else:
                 exchange.ending = True
 
-    async def _finish(self) -> None:
+    async def _finish(self) -> int:
         self._end_connections()
-        if self._connections:
-            _, late = await asyncio.wait(self._connections, timeout=self._grace)
-            for task in late:
-                task.cancel()
+        if not self._connections:
+            return 0
+        _, late = await asyncio.wait(self._connections, timeout=self._drain)
+        for task in late:
+            task.cancel()
+        return len(late)
 
     async def _accept(self, listening: socket.socket) -> None:
         loop = asyncio.get_running_loop()

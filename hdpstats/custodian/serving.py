@@ -23,6 +23,7 @@ import ctypes
 import gc
 import json
 import logging
+import os
 import resource
 import signal
 import sqlite3
@@ -43,10 +44,12 @@ from hdpstats.custodian import log
 from hdpstats.custodian.app import Service, application
 from hdpstats.custodian.credentials import Certificates, TokenVerifier, expiring
 from hdpstats.custodian.files import check_file, check_folders, files_of_database, write_durably
+from hdpstats.custodian.health import HealthServer, State, tell_systemd
 from hdpstats.custodian.http_connection import Deadlines
 from hdpstats.custodian.kept_head import (
     account_for_serving,
     caps_of,
+    check_usable,
     declare,
     head_stores,
     held_open,
@@ -54,7 +57,6 @@ from hdpstats.custodian.kept_head import (
     spare_of,
 )
 from hdpstats.custodian.listening import Admission, Listener, descriptors, sockets_at
-from hdpstats.custodian.log import LOGGER, JsonLine
 from hdpstats.custodian.settings import ServiceEntries, SiteSettings
 from hdpstats.custodian.timing import Overruns
 from hdpstats.ledger import Disclosure, Ledger
@@ -357,6 +359,7 @@ def check_files(settings: SiteSettings) -> None:
         "heads: file": kept.file,
         "heads: database": _file_at(kept.database),
         "timing": settings.overruns,
+        "log: file": settings.log.file,
         "signing: key": settings.signing.key,
     }
     for name, file in named.items():
@@ -497,24 +500,30 @@ def serve(settings: SiteSettings) -> None:
     error, one JSON line an event.
     """
     protect_process()
+    log.write_to(settings.log.file)
     asked: list[int] = []
     signal.signal(signal.SIGHUP, lambda number, _: asked.append(number))  # which would end the process while it starts
-    limits = settings.limits
+    limits, state = settings.limits, State()
     most = descriptors(limits)
     certificates = Certificates(settings.service.tls)
     warn_of_dates(settings)
-    app = application(open_site(settings), settings)
+    health = None if settings.health is None else HealthServer(settings.health, state)
+    app = application(open_site(settings), settings, state=state)
     listener = Listener(
         app,
         certificates=certificates,
         admission=Admission(limits, most),
         deadlines=Deadlines(limits.seconds),
+        drain=limits.drain,
     )
+    state.watch(lambda: listener.admission.connections)
     gc.collect()
     gc.freeze()  # what is there now stays: else reading a text of many lists would go over all of it several times
-    serving = Serving(settings, service=app.service, listener=listener)
+    serving = Serving(settings, service=app.service, listener=listener, state=state)
     with held_open(settings.ledger.place):
         asyncio.run(_listen(serving, most, asked))
+    if health is not None:
+        health.close()
 
 
 def warn_of_dates(settings: SiteSettings) -> None:
@@ -527,9 +536,14 @@ def warn_of_dates(settings: SiteSettings) -> None:
 class Serving:
     """A site that listens, with the settings that are in force."""
 
-    def __init__(self, settings: SiteSettings, *, service: Service, listener: Listener) -> None:
-        self._settings, self._service, self.listener = settings, service, listener
+    def __init__(self, settings: SiteSettings, *, service: Service, listener: Listener, state: State) -> None:
+        self._settings, self._service, self.listener, self.state = settings, service, listener, state
         self._reloading = asyncio.Lock()
+        state.renew(settings.service.tls)
+
+    def check(self) -> None:
+        """Look whether a request could be charged now (`hdpstats.custodian.kept_head.check_usable`)."""
+        check_usable(self._settings, self._service.ledger)
 
     @property
     def settings(self) -> SiteSettings:
@@ -554,6 +568,7 @@ class Serving:
             self._settings = settings
             self._service.renew(settings.analysts, tokens)
             self.listener.renew(certificates)
+            self.state.renew(settings.service.tls)
             log.write(event="settings were read again", analysts=sorted(settings.analysts))
 
     def _read(self) -> tuple[SiteSettings, Certificates, TokenVerifier]:
@@ -576,8 +591,15 @@ class Serving:
 async def _listen(serving: Serving, most: int, asked: Sequence[int]) -> None:
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
     loop.set_exception_handler(_log_failure)
+
+    def end() -> None:
+        serving.state.end()
+        log.write(event="ending: requests under way are finished", seconds=serving.settings.limits.drain)
+        tell_systemd("STOPPING=1", "STATUS=ending: requests under way are finished")
+        ended.set()
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, ended.set)
+        loop.add_signal_handler(number, end)
     reloads: set[asyncio.Task[None]] = set()
 
     def reload() -> None:
@@ -596,9 +618,14 @@ async def _listen(serving: Serving, most: int, asked: Sequence[int]) -> None:
         raise ArgumentError(message, argument="listen") from None
     port = sockets[0].getsockname()[1]
     host = f"[{host}]" if ":" in host else host
+    serving.state.serve(serving.check)
     log.write(event=f"running on https://{host}:{port}", connections=most)
-    await serving.listener.serve(sockets, ended)
-    log.write(event="ended")
+    tell_systemd("READY=1", f"STATUS=running on https://{host}:{port}")
+    late = await serving.listener.serve(sockets, ended)
+    log.write(event="ended", **({"unfinished": late} if late else {}))
+    if late:  # a computation in a thread holds the process until it has ended, however long that takes
+        logging.shutdown()
+        os._exit(0)
 
 
 def _log_failure(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -613,11 +640,4 @@ def protect_process() -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     warnings.simplefilter("ignore")  # the text of a warning may quote what it met
-    _log_to(sys.stderr)
-
-
-def _log_to(stream: Any) -> None:
-    handler = logging.StreamHandler(stream)
-    handler.setFormatter(JsonLine())
-    logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
-    LOGGER.setLevel(logging.INFO)
+    log.write_to(None)

@@ -17,9 +17,12 @@
     analysts:
       ann: {mechanisms: [objective], models: [regression], columns: [age, event3], epsilon: 1}
       bob: {mechanisms: all, models: all, epsilon: 2, delta: 1e-6}
+    health: {host: 127.0.0.1, port: 9443}             # without a token: alive, ready, metrics of public facts
+    log: {file: /var/log/hdpstats/site.log}           # which may be rotated; else standard error
     acknowledged: {undeclared_levels: [size], missing_share: {nodes: 0.3}, cut_share: {age: 0.5}}  # site check --rows
 
-What may be left out: ``heads``, ``persons``, ``acknowledged``, ``limits`` and ``timing``, whose entries are those of
+What may be left out: ``health`` and ``log``; ``heads``, ``persons``, ``acknowledged``, ``limits`` and ``timing``, whose
+entries are those of
 `Heads`, `Acknowledged`, `Limits` and `Timing`; ``disclosure``, whose entries are those of
 `hdpstats.ledger.Statements`; ``signing: {key: FILE}``, without which releases are not signed; ``requests: {approval:
 required}``, without which request files need nobody's approval; and ``state``. Where requests come as files only,
@@ -34,6 +37,7 @@ service (``StateDirectory=``, which sets ``STATE_DIRECTORY``), and where there i
 was kept beside the settings before is moved from there when the service starts.
 """
 
+import ipaddress
 import os
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -95,6 +99,17 @@ def _data(value: object, info: ValidationInfo) -> Path:
     return path
 
 
+def _loopback(value: object) -> object:
+    """Return an address that only this machine reaches."""
+    try:
+        local = ipaddress.ip_address(str(value)).is_loopback
+    except ValueError:
+        local = False
+    if not local:
+        raise ValueError("must be 127.0.0.1 or ::1: what is said there needs no token, and is for this machine alone")
+    return value
+
+
 def _url(value: object, info: ValidationInfo) -> str:
     if not (isinstance(value, str) and "://" in value):
         raise ValueError("must be a URL, such as postgresql://…")
@@ -134,6 +149,25 @@ class Tls(Section):
     passphrase: File | None = None
     clients: File
     crl: File | None = None
+
+
+@final
+class Health(Section):
+    """A local address at which anybody on this machine may ask whether the site is well (`hdpstats.custodian.health`).
+
+    The host is one of this machine's own addresses that nobody outside reaches: ``127.0.0.1`` or ``::1``. Port 0 takes
+    one that is free.
+    """
+
+    host: Annotated[Text, BeforeValidator(_loopback)] = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)]
+
+
+@final
+class Log(Section):
+    """Where the log goes: standard error, or a file, which is opened anew when somebody moved it (rotation)."""
+
+    file: Annotated[Path | None, BeforeValidator(in_folder)] = None
 
 
 @final
@@ -315,6 +349,9 @@ class Limits(Section):
     handshakes, handshakes_each : int
         Connections at once that have not finished their TLS handshake; the second is for one address (of IPv6: one
         network of 64 bits). Further ones are closed.
+    drain : float
+        Seconds that requests under way have when the service is told to end. An answer that leaves later is lost: it
+        stays charged, and the same query is charged once more afterwards. So it should be as long as the longest slot.
     """
 
     query: Count = 1_000_000
@@ -332,6 +369,7 @@ class Limits(Section):
     connections_each: Count = 64
     handshakes: Count = 256
     handshakes_each: Count = 64
+    drain: Annotated[float, Field(ge=0.0, le=7 * 86400.0)] = 90.0
 
     @model_validator(mode="after")
     def _arrive(self) -> Self:
@@ -405,6 +443,10 @@ class SiteSettings(Section):
         The key that releases are signed with.
     requests : Requests
         How request files are answered.
+    health : Health or None
+        Where to ask whether the site is well, without a token.
+    log : Log
+        Where the log goes.
     listen : Listen or None
         Where to listen. This, ``tls`` and ``tokens`` are left out where requests come as files only.
     tls : Tls or None
@@ -435,6 +477,8 @@ class SiteSettings(Section):
     acknowledged: Acknowledged = Acknowledged()
     disclosure: Annotated[InstanceOf[Statements], BeforeValidator(_statements)] = Statements()
     signing: Signing = Signing()
+    health: Health | None = None
+    log: Log = Log()
     requests: Requests = Requests()
     limits: Limits = Limits()
     timing: Timing = Timing()

@@ -3,6 +3,7 @@
 `Ledger` is the account; `Request`, `Charge` and `StoredRelease` are what passes between it and a site.
 
 * ``analysts``: One analyst in an account: the cap on what he may receive, his quota, and his own part of the ledger.
+* ``backup``: Copies of a ledger, what makes one usable again, and a ledger whose charges are lost.
 * ``bookkeeping``: One transaction on a ledger: read the chain, open an account, grant a cap, add a charge, add a
   release; verify.
 * ``chain``: The hash chain: every entry names the hash of the one before it, and the sums follow from the entries.
@@ -19,6 +20,7 @@
 * ``store``: The database of a ledger: its tables, durable transactions, errors that say what to do.
 """
 
+from hdpstats.ledger.backup import KnownHead, back_up, count_as_spent, restore
 from hdpstats.ledger.bookkeeping import verify_file
 from hdpstats.ledger.disclosure import Disclosure, Statements
 from hdpstats.ledger.ledger import Ledger
@@ -28,6 +30,7 @@ from hdpstats.ledger.signing import SignatureError, SignedHead, SigningKey, Veri
 __all__ = [
     "Charge",
     "Disclosure",
+    "KnownHead",
     "Lease",
     "Ledger",
     "Request",
@@ -38,5 +41,8 @@ __all__ = [
     "StoredRelease",
     "Verification",
     "VerifyingKey",
+    "back_up",
+    "count_as_spent",
+    "restore",
     "verify_file",
 ]

@@ -318,6 +318,10 @@ class Chain:
         """Return the account of a dataset under any of its names."""
         return self.accounts[self.names[dataset]]
 
+    def is_used_up(self) -> bool:
+        """Whether no account affords any further charge."""
+        return not any(account.left() for account in self.accounts.values())
+
     def balance(self, dataset: str, analyst: str = "") -> Balance | None:
         """Return what a dataset may be charged; with an analyst, what he may receive, None without a cap."""
         return self.caps.get((self.names[dataset], analyst)) if analyst else self.account(dataset).balance

@@ -538,7 +538,7 @@ def _mechanisms(facts: Facts) -> str:
 
 
 def _bounds(facts: Facts) -> str:
-    schemas = ", ".join(dict.fromkeys(each.schema_sha256[:12] for each in facts.asked))
+    schemas = ", ".join(dict.fromkeys(each.schema_sha256[:12] for each in facts.asked if each.schema_sha256.strip("0")))
     tables = ", ".join(dict.fromkeys(each.public_sha256[:12] for each in facts.asked if each.public_sha256))
     from_public = f" Public tables used (SHA-256): {tables}." if tables else ""
     declared = f" Schemas (SHA-256): {schemas}." if schemas else ""

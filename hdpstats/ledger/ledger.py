@@ -15,7 +15,7 @@ import pandas as pd
 from sqlalchemy import Connection
 
 from hdpstats._base.errors import ArgumentError, LedgerError, NothingCharged
-from hdpstats._base.validation import choice, exact, integer, text, truth
+from hdpstats._base.validation import exact, integer, truth
 from hdpstats.display import details, notes, page
 from hdpstats.ledger.analysts import Quota
 from hdpstats.ledger.bookkeeping import Transaction, read_chain, verify_store
@@ -50,7 +50,6 @@ from hdpstats.ledger.signing import SignedHead, SigningKey, VerifyingKey, check_
 from hdpstats.ledger.store import Store, read_charge, read_charges, read_entries
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
 from hdpstats.privacy.charging import Balance, Floor, agreed
-from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records import codec
 
 Number = int | float | Fraction | Decimal
@@ -169,13 +168,13 @@ class Ledger:
         may_create = create is None or truth(create, name="create")
         if not (gaussian is None or isinstance(gaussian, Budget)):
             raise ArgumentError("gaussian must be a Budget, the part for Gaussian noise, or None", argument="gaussian")
-        total = agreed(Budget(exact(epsilon, name="epsilon"), exact(delta, name="delta")), name="the total")
-        account = Account(
-            dataset=checked_dataset(dataset),
-            relation=choice(relation, name="relation", options=[member.value for member in Relation]),
-            unit=None if unit is None else text(unit, name="unit", longest=100),
-            balance=Balance(total=total, gaussian=None if gaussian is None else agreed(gaussian, name="gaussian")),
-            floor=Floor.of(total, floor),
+        account = Account.agreed(
+            dataset=dataset,
+            total=Budget(exact(epsilon, name="epsilon"), exact(delta, name="delta")),
+            relation=relation,
+            unit=unit,
+            gaussian=gaussian,
+            floor=floor,
         )
         same = None if same_people_as is None else checked_dataset(same_people_as, name="same_people_as")
         self._dataset = account.dataset
@@ -187,7 +186,7 @@ class Ledger:
                 raise _no_dataset(self._store, self._dataset, self._chain)
             new = self._write(lambda opening: opening.open_account(account, same, floor is not None))
             if new and create is None and not self._store.in_memory:
-                sys.stderr.write(f"hdpstats: {self._opening_words(total)}\n")
+                sys.stderr.write(f"hdpstats: {self._opening_words(account.balance.total)}\n")
         check_terms(self._opened(), account, floor_asked=floor is not None)
         names = self._chain.names
         if same is not None and names.get(same) != names[self._dataset]:
@@ -471,6 +470,16 @@ class Ledger:
         """
         return self._store.room()
 
+    def check_usable(self) -> None:
+        """Look whether the ledger answers and its disk has room for a release, without reading an entry.
+
+        Raises
+        ------
+        LedgerError
+            The database does not answer or is no ledger, or its disk is full.
+        """
+        self._store.check_usable()
+
     def beat(self, charge: Charge) -> None:
         """Say that the computation of a charge is at work; see `hdpstats.ledger.leases`."""
         self._store.write(partial(add_beat, charge=charge))
@@ -598,6 +607,15 @@ class Ledger:
                 return False
             balances.append(caps[analyst])
         return all(balance.divided_for(cost).affords(cost) for balance in balances)
+
+    def is_used_up(self) -> bool:
+        """Whether no account of the whole file affords any further charge.
+
+        >>> from hdpstats.ledger import Ledger
+        >>> Ledger(None, dataset="trial", epsilon=3.0).is_used_up()
+        False
+        """
+        return self._latest().is_used_up()
 
     @property
     def caps(self) -> dict[str, Balance]:

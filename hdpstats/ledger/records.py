@@ -10,9 +10,10 @@ from fractions import Fraction
 from typing import final
 
 from hdpstats._base.errors import ArgumentError, InsufficientBudget, LedgerError
-from hdpstats._base.validation import integer, text
-from hdpstats.privacy.budget import Budget, Spend, decimal, release_replicate
-from hdpstats.privacy.charging import Balance, Floor
+from hdpstats._base.validation import choice, integer, text
+from hdpstats.privacy.budget import Budget, Spend, decimal, release_replicate, rounded_down
+from hdpstats.privacy.charging import MU_SQUARED_GRAIN, Balance, Floor, agreed
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records import codec
 from hdpstats.records.codec import Record
 from hdpstats.records.query import LedgerEntry
@@ -23,6 +24,7 @@ _LARGEST = 10**15
 AccountTerms = dict[str, str | None]
 """A row of the table of accounts but for its name and date: the total, whom it protects, the first name of the same
 people."""
+_LEAST_GAUSSIAN = Spend(Fraction(0), mu_squared=MU_SQUARED_GRAIN)
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -225,6 +227,27 @@ class Account:
     floor: Floor
     id: str = ""
 
+    @classmethod
+    def agreed(
+        cls,
+        *,
+        dataset: object,
+        total: Budget,
+        relation: object,
+        unit: object,
+        gaussian: Budget | None = None,
+        floor: object = None,
+    ) -> "Account":
+        """Return the account that a custodian opens on terms, of which nothing is spent; raises an `ArgumentError`."""
+        whole = agreed(total, name="the total")
+        return cls(
+            dataset=checked_dataset(dataset),
+            relation=choice(relation, name="relation", options=[member.value for member in Relation]),
+            unit=None if unit is None else text(unit, name="unit", longest=100),
+            balance=Balance(total=whole, gaussian=None if gaussian is None else agreed(gaussian, name="gaussian")),
+            floor=Floor.of(whole, floor),
+        )
+
     def terms(self, *, same_people_as: str | None) -> AccountTerms:
         """Return the terms as the table of accounts has them for this name, or for a further name of ``dataset``."""
         total = self.balance.total
@@ -235,6 +258,14 @@ class Account:
             "unit": self.unit,
             "same_people_as": same_people_as,
         }
+
+    def left(self) -> tuple[Spend, ...]:
+        """Return the charges, one for each kind of noise, after which no further one is afforded; none before them."""
+        balance, floor, rest = self.balance, self.floor, self.balance.remaining
+        plain = (Spend(rest.epsilon, rest.delta),) if rest.epsilon >= floor.epsilon else ()
+        divided = (balance.plus(plain[0]) if plain else balance).divided_for(_LEAST_GAUSSIAN)
+        mu_squared = rounded_down(divided.gaussian_remaining, MU_SQUARED_GRAIN)
+        return plain + ((Spend(Fraction(0), mu_squared=mu_squared),) if mu_squared >= floor.mu_squared else ())
 
     def agrees_with(self, other: "Account") -> bool:
         """Whether it has the same total, relation, unit and floor."""

@@ -290,6 +290,30 @@ class Store:
         with self._transaction(writes=False) as connection:
             return work(connection)
 
+    def check_usable(self) -> None:
+        """Read the ledger's format, and look whether its disk has room for a release; nothing is written.
+
+        Raises
+        ------
+        LedgerError
+            The database does not answer or is no ledger, or its disk is full.
+        """
+        self.read(lambda connection: connection.execute(select(LEDGER.c.format)).one())
+        if self._file is not None:
+            folder = self._file.resolve().parent
+            if self._has_no_room(folder):
+                raise self._full(os.strerror(errno.ENOSPC))
+
+    def _has_no_room(self, folder: Path) -> bool:
+        disk = disk_usage(folder)
+        return bool(disk.total) and disk.free < ROOM + REST  # some disks without a limit have a size of 0
+
+    def _full(self, reason: str) -> NothingCharged:
+        return NothingCharged(
+            f"the disk of the ledger {self.place} has no room for a release ({reason}), so that nothing is charged: "
+            f"free {ROOM + REST >> 20} MB there and repeat the call"
+        )
+
     def room(self) -> ExitStack:
         """Return what holds `ROOM` bytes of the disk that a ledger's file is on, until it is closed.
 
@@ -309,8 +333,8 @@ class Store:
 
     def _hold(self, held: ExitStack, folder: Path, _: Connection) -> None:
         """Take the room; a disk that has less is left as it is, as even a try would take all of it for a moment."""
-        disk, full = disk_usage(folder), os.strerror(errno.ENOSPC)
-        if disk.free >= ROOM + REST or not disk.total:  # some disks without a limit have a size of 0
+        full = os.strerror(errno.ENOSPC)
+        if not self._has_no_room(folder):
             try:
                 file = held.enter_context(TemporaryFile(dir=folder))  # noqa: SIM115 — closed with `held`
                 held.callback(_give_back, file.fileno(), os.getpid())
@@ -321,10 +345,7 @@ class Store:
                 full = error.strerror or full
             else:
                 return
-        raise NothingCharged(
-            f"the disk of the ledger {self.place} has no room for a release ({full}), so that nothing is charged: free "
-            f"{ROOM + REST >> 20} MB there and repeat the call"
-        )
+        raise self._full(full)
 
     @contextmanager
     def _transaction(self, *, writes: bool) -> Iterator[Connection]:

@@ -41,6 +41,7 @@ from hdpstats.results.reporting import methods_text
 from hdpstats.results.sites import NOTHING_RELEASED, Counts, Released, SiteContribution, sites_table
 from hdpstats.results.summary import parts_of, report_of
 from hdpstats.schema.schema import Schema
+from hdpstats.schema.synthetic import INVENTED_DATASET
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -197,6 +198,11 @@ class Result(HasCoefficients, Reported, Saved):
     def cov_type(self) -> str:
         """What standard errors count, by statsmodels' name: sampling, or sampling and privacy noise."""
         return str(tables.statistic("se_type", self.facts, self.guarantee))
+
+    @property
+    def rests_on_invented_rows(self) -> bool:
+        """Whether private rows were invented ones, of `hdpstats.Schema.synthetic`: no number is a finding then."""
+        return any(entry.dataset == INVENTED_DATASET for site in self.site_facts for entry in site.entries)
 
     @property
     def ledger_entry(self) -> LedgerEntry | None:

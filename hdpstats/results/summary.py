@@ -40,6 +40,7 @@ from hdpstats.results.sites import (
     sites_block,
     stored_rows,
 )
+from hdpstats.schema.synthetic import INVENTED_NOTE
 
 if TYPE_CHECKING:
     from hdpstats.results.result import Result
@@ -389,7 +390,7 @@ def _pairs(parts: Sequence[Estimate], places: Sequence[int]) -> list[list[tuple[
 
 def _warnings_of(result: "Result") -> list[str]:
     """Return what a reader of the coefficients must know."""
-    found: list[str] = []
+    found: list[str] = [INVENTED_NOTE] if result.rests_on_invented_rows else []
     sites = result.site_facts
     facts = result.facts
     records, noise_sd = (facts.records, facts.records_sd) if result.count is None else people(result.count)

@@ -16,5 +16,7 @@
 * ``site_facts``: What is public about a site's records.
 * ``spells``: Spells at risk on the intervals of a discrete-time model: one total map for every form of survival data.
 * ``stored_columns``: Numbers as files hold them, which are mapped to declared bounds where they are read.
+* ``synthetic``: Invented rows, to try code on before anything is spent: drawn from the schema and from public rows,
+  and marked so.
 * ``table``: The private rows: held, mapped through the schema, and shown to nobody.
 """

@@ -228,6 +228,72 @@ class Schema(Mapping[str, Column]):
         """
         return cls(dictionary.derived_columns(public_frame, declared))
 
+    def synthetic(
+        self,
+        n: int,
+        *,
+        public: pd.DataFrame | None = None,
+        unit: str | None = None,
+        max_rows_per_unit: int = 1,
+        follow_up: Sequence[str] | None = None,
+        seed: int = 0,
+    ) -> pd.DataFrame:
+        """Return invented rows, to try code on before anything is spent; no private row is involved.
+
+        A column of the public rows is drawn from its public cells, missing ones included, others evenly from what is
+        declared, none missing. Columns are drawn apart from each other: no association in invented rows means anything.
+        Durations and binary columns of a row come from one public row, so that events belong to their times
+        (`hdpstats.schema.synthetic`).
+
+        The rows are marked, ``attrs["hdpstats"] == "invented"``. A `Study` of them takes a ``budget=``, not the ledger
+        of a data set, and summaries say that no number is a finding.
+
+        Parameters
+        ----------
+        n
+            How many rows, at most a million.
+        public
+            Public rows.
+        unit, max_rows_per_unit
+            The column that names the person, where people have several rows, and the most rows of one person; the
+            column is added.
+        follow_up
+            The columns of a survival outcome, as ``Surv()`` takes them, ``("time", "event")`` or ``("start", "stop",
+            "event")``: without public rows, spells of a person then follow each other, and only the last one may end in
+            an event.
+        seed
+            A number that makes them others; the same rows each time with the same one.
+
+        Returns
+        -------
+        pandas.DataFrame
+            With a column for each that is declared.
+
+        Raises
+        ------
+        ArgumentError, SchemaError
+            An argument is none, or public rows do not have the declared values.
+
+        Examples
+        --------
+        >>> from hdpstats.schema.columns import Binary, Continuous
+        >>> schema = Schema(age=Continuous(20, 90), event=Binary())
+        >>> rows = schema.synthetic(100)
+        >>> list(rows), rows.attrs["hdpstats"], bool(rows["age"].between(20, 90).all())
+        (['age', 'event'], 'invented', True)
+        """
+        from hdpstats.schema.synthetic import invented_rows  # which reads schemas itself
+
+        return invented_rows(
+            self,
+            n,
+            public=public,
+            unit=unit,
+            max_rows_per_unit=max_rows_per_unit,
+            follow_up=follow_up,
+            seed=seed,
+        )
+
     def _headers(self) -> tuple[str, ...]:
         return ("column", "kind", "range or levels", "missing cells", *(["label"] if self.labels else []))
 

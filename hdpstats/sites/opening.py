@@ -17,6 +17,7 @@ from hdpstats.records.limits import MOST_SITES
 from hdpstats.schema.parquet import ParquetTable, files_of, is_in_parts, rows_in
 from hdpstats.schema.partitions import engine_of
 from hdpstats.schema.schema import Schema
+from hdpstats.schema.synthetic import INVENTED_DATASET, is_invented
 from hdpstats.schema.table import PrivateRows
 from hdpstats.sites.local import LocalSite
 from hdpstats.sites.site import Site, SiteTerms
@@ -108,7 +109,14 @@ def open_sites(
         raise ArgumentError("engine belongs to Parquet files; a data frame is in memory already", argument="engine")
     for name in frames:
         terms = terms_of(declared, name)
-        account = _account(_own(ledger, name), _own(budget, name), terms=terms, dataset=name)
+        dataset = INVENTED_DATASET if is_invented(sources[name]) else name
+        account = _account(_own(ledger, name), _own(budget, name), terms=terms, dataset=dataset)
+        if dataset == INVENTED_DATASET and account.dataset != INVENTED_DATASET:
+            raise ArgumentError(
+                f"the private rows are invented, and would be charged to the account of data set {account.dataset!r}: "
+                "give them a budget of their own, budget=hdp.Budget(epsilon=...), instead of ledger=",
+                argument="ledger",
+            )
         rows = _rows(sources[name], schema, unit=terms.unit, engine=engine)
         sites[name] = LocalSite(rows, schema=schema, ledger=account, **terms.arguments())
     sites = {name: sites[name] for name in sources}

@@ -18,6 +18,7 @@ from hdpstats.records import codec
 from hdpstats.records.query import LedgerEntry, Query, Release
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
+from hdpstats.schema.synthetic import mark
 from hdpstats.sites.local import MOST_PUBLIC
 from hdpstats.sites.messages import CODES, NUMBERS, AnalystAccount, Facts, Quote, check_format, public_to_bytes
 from hdpstats.sites.single_draw import warn_if_charged_again
@@ -333,12 +334,13 @@ class RemoteSite(Site):
         """Return invented rows that the site draws from its schema alone, to try code with before anything is charged.
 
         They have the declared columns (and that of the unit), every value equally likely: nothing about the people.
+        They are marked as invented, like those of `hdpstats.schema.schema.Schema.synthetic`.
         """
         count = integer(rows, name="rows", lower=1, upper=10_000)
         number = integer(seed, name="seed", lower=0, upper=10**9)
         fields = self._client.ask("GET", f"/v1/dummy?rows={count}&seed={number}")
         with _reading():
-            return pd.DataFrame({str(name): listed for name, listed in fields["columns"].items()})
+            return mark(pd.DataFrame({str(name): listed for name, listed in fields["columns"].items()}))
 
     def put_public(self, table: PublicTable) -> None:
         """Hand over public rows for later queries; see `Site.put_public`.

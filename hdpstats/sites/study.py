@@ -20,6 +20,7 @@ from hdpstats.schema.check import was_checked
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.site_facts import SiteFacts
+from hdpstats.schema.synthetic import is_invented
 from hdpstats.sites.local import LocalSite
 from hdpstats.sites.opening import Private, named, open_sites, schema_of, terms_of
 from hdpstats.sites.site import Site
@@ -128,6 +129,12 @@ class Study:
         sources = named(private)
         if public is not None and any(public is source for source in sources.values()):
             raise ArgumentError("public must be other records than private, not the same object", argument="public")
+        if is_invented(public) and not all(is_invented(source) for source in sources.values()):
+            raise ArgumentError(
+                "public rows are invented, and estimates from private rows would be combined with them: give rows that "
+                "are real, none, or invented private rows too",
+                argument="public",
+            )
         self._schema = schema_of(schema, sources)
         declared = {
             "relation": relation,

@@ -27,7 +27,11 @@ def started(tmp_path_factory):
     limits = {"seconds": SECONDS, "query": 200_000, "public": 2_000_000, "computing": 2, "connections": 300}
     sites = {
         name: institution.launch(institution.write(name, PRIVATE, SCHEMA, limits=limits, **entries))
-        for name, entries in {"large": {"analysts": ANALYSTS}, "small": SMALL, "crowded": SMALL}.items()
+        for name, entries in {
+            "large": {"analysts": ANALYSTS, "health": {"port": 0}},
+            "small": SMALL,
+            "crowded": SMALL,
+        }.items()
     }
     try:
         for running in sites.values():

@@ -22,8 +22,10 @@ from hdpstats.custodian.kept_head import (
     account_for_serving,
     head_stores,
     keep_head,
+    known_heads,
     open_account,
 )
+from hdpstats.ledger import count_as_spent
 from hdpstats.privacy.budget import Spend
 from hdpstats.sites import single_draw
 from tests.custodian.people import PRIVATE, SCHEMA
@@ -503,3 +505,63 @@ def test_an_analyst_who_was_stopped_by_hand_stays_so_and_the_log_says_it(path, m
     with pytest.raises(hdp.QuotaExceeded):
         open_site(settings).answer(histogram(epsilon="1/10"), analyst="ann")
     assert [each["quota_of"] for each in said if "quota_of" in each] == ["ann"]
+
+
+def test_after_a_loss_a_head_is_replaced_only_where_nothing_is_left(institution, tmp_path):
+    database = f"sqlite:///{tmp_path / 'heads.db'}"
+    heads = {"file": str(tmp_path / "head"), "database": database}
+    path = institution.write("lost", PRIVATE, SCHEMA, heads=heads)
+    settings = SiteSettings.from_yaml(path)
+    note(settings)
+    assert {head.entries for head in known_heads(settings)} == {1}
+    place = path.parent / "ledger.db"
+    place.unlink()
+    hdp.Ledger(place, dataset="trial", epsilon=1000, delta=1e-3, create=True)  # another one
+    with pytest.raises(hdp.LedgerError, match=r"ledger restore BACKUP PLACE --site.*hdpstats ledger\s+lost PLACE"):
+        note(settings)
+    with pytest.raises(hdp.LedgerError, match="has something left"):
+        note(settings, after_loss=True)
+    count_as_spent(place)
+    with pytest.raises(hdp.LedgerError, match="is not among them"):
+        note(settings)
+    noted = note(settings, after_loss=True)
+    assert {(head.entries, head.head) for head in known_heads(settings)} == {(noted.entries, noted.head)}
+    assert account_for_serving(settings).is_used_up()
+
+
+def test_a_head_in_the_settings_is_for_the_custodian_to_change(institution):
+    path = institution.write("worded", PRIVATE, SCHEMA, heads={"head": "a" * 64, "entries": 1})
+    count_as_spent(path.parent / "ledger.db")
+    with pytest.raises(hdp.LedgerError, match="write there 'head: "):
+        note(SiteSettings.from_yaml(path), after_loss=True)
+
+
+def test_a_backup_is_compared_with_the_head_of_a_site(institution, tmp_path, capsys):
+    path = institution.write("backed", PRIVATE, SCHEMA, heads={"file": str(tmp_path / "head")})
+    place, backup, again = path.parent / "ledger.db", tmp_path / "it.backup", tmp_path / "again.db"
+    settings = SiteSettings.from_yaml(path)
+    note(settings)
+
+    def run(*words):
+        code = main(["ledger", *map(str, words)])
+        return code, "".join(capsys.readouterr())
+
+    code, said = run("backup", place, backup)
+    assert (code, "1 entry verifies" in said) == (0, True)
+    account_for_serving(settings)  # which grants, and keeps the head
+    code, said = run("restore", backup, again, "--site", path)
+    assert (code, "older than the ledger was" in said) == (1, True)
+    assert run("restore", backup, again)[0] == 1
+    code, said = run("restore", backup, again, "--site", path, "--count-as-spent")
+    assert (code, "--after-loss" in said) == (0, True)
+    backup.unlink()
+    run("backup", place, backup)
+    again.unlink()
+    code, said = run("restore", backup, again, "--site", path)
+    assert (code, "and 0 later ones" in said) == (0, True)
+    assert run("restore", backup, again, "--site", path)[0] == 1  # there is one
+    assert run("lost", again)[0] == 0
+    code, said = run("lost", tmp_path / "gone.db", "--dataset", "trial")
+    assert (code, "belong together" in said) == (2, True)
+    assert run("lost", tmp_path / "gone.db", "--dataset", "trial", "--epsilon", "3", "--delta", "1e-6")[0] == 0
+    assert hdp.Ledger.open_existing(tmp_path / "gone.db").is_used_up()

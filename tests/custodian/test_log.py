@@ -1,6 +1,7 @@
 """One line in the log for each request, and when a refused request may be sent again."""
 
 import json
+import logging
 import ssl
 
 import anyio
@@ -20,6 +21,7 @@ from tests.custodian.institution import EVERYTHING
 from tests.custodian.people import PRIVATE, SCHEMA
 from tests.custodian.serving import Server, everything, response
 from tests.custodian.test_refusals import histogram
+from tests.full_disk import full_disk
 
 LINE = {"request", "kind", "analyst", "status", "took", "version", "data_version"}
 """What each line has, whatever became of the request."""
@@ -228,3 +230,24 @@ def test_a_site_of_another_format_is_recognised_before_its_facts_are_read(client
     said.append((200, {"facts": {"format": number, "more": 1}, "analyst": "ann", "permissions": {}}, {}))
     with pytest.raises(hdp.SiteError, match=words):
         RemoteSite(made)
+
+
+def test_a_log_file_survives_rotation_and_is_its_owners_alone(tmp_path):
+    place = tmp_path / "site.log"
+    handler = log.RotatedFile(place)
+
+    def wrote(number):
+        handler.emit(logging.LogRecord("hdpstats.custodian", logging.INFO, "", 1, f"line {number}", None, None))
+        return place.read_text()
+
+    assert wrote(1) == "line 1\n"
+    place.rename(tmp_path / "site.log.1")
+    assert wrote(2) == "line 2\n"
+    assert (tmp_path / "site.log.1").read_text() == "line 1\n"
+    assert place.stat().st_mode & 0o777 == 0o600
+    with full_disk(place.stat().st_size):
+        assert wrote(3) == "line 2\n"  # lost, and nothing else happens
+    assert wrote(4).endswith("line 4\n")
+    handler.close()
+    with pytest.raises(hdp.ArgumentError, match="write permission to its folder"):
+        log.write_to(tmp_path / "none" / "site.log")

@@ -21,6 +21,16 @@ dp_write_schema <- function(schema, path) {
   invisible(schema)
 }
 
+# Invented rows, to try code on; marked, so that a study of them is charged to no account of a data set.
+dp_synthetic <- function(schema, n, public = NULL, unit = NULL, max_rows_per_unit = 1, follow_up = NULL, seed = 0) {
+  found <- .py("synthetic", list(
+    schema = schema, n = n, public = public, unit = unit, max_rows_per_unit = max_rows_per_unit,
+    follow_up = follow_up, seed = seed
+  ))
+  attr(found, "hdpstats") <- "invented"
+  found
+}
+
 # For the custodian who holds the rows: what the file has that the schema does not expect.
 dp_check <- function(frame, schema, unit = NULL) {
   if (is.character(frame)) frame <- if (length(frame) == 1L) .path(frame) else lapply(frame, .path)

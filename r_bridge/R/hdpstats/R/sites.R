@@ -11,7 +11,9 @@ dp_connect <- function(url, token, ca = NULL, cert = NULL, timeout = 600) {
 
 dp_dummy <- function(site, n = 100, seed = 0) {
   if (!inherits(site, "dp_site")) .refuse("site must be what dp_connect() returned", sys.call())
-  .py("dummy", list(site = site, rows = n, seed = seed))
+  found <- .py("dummy", list(site = site, rows = n, seed = seed))
+  attr(found, "hdpstats") <- "invented"
+  found
 }
 
 dp_request <- function(model, formula, data, epsilon, path, ...) {

@@ -6,12 +6,18 @@ dp_study <- function(private = NULL, public = NULL, schema = NULL, ledger = NULL
                      relation = c("replace_one", "add_or_remove_one"), unit = NULL, max_rows_per_unit = NULL,
                      n_max = NULL, row_order = c("undeclared", "arbitrary"), deadline = NULL, quorum = NULL, ...) {
   .py("study", list(
-    private = .places(private),
+    private = .places(private), invented = .invented(private), public_invented = .invented(public),
     public = public, labels = .labels_of(public), schema = schema, ledger = ledger, budget = budget,
     relation = .first(relation, c("replace_one", "add_or_remove_one")), unit = unit,
     max_rows_per_unit = max_rows_per_unit, n_max = n_max,
     row_order = .first(row_order, c("undeclared", "arbitrary")), deadline = deadline, quorum = quorum, ...
   ))
+}
+
+# Which records are marked as invented: those of dp_synthetic() and dp_dummy().
+.invented <- function(x) {
+  one <- function(rows) is.data.frame(rows) && identical(attr(rows, "hdpstats"), "invented")
+  if (is.list(x) && !is.object(x)) any(vapply(x, one, NA)) else one(x)
 }
 
 # Private records with paths in full; several paths are those of several sites.

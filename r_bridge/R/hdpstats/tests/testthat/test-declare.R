@@ -112,3 +112,19 @@ test_that("codes that a file of SPSS declares to be missing are said", {
   expect_match(repr::repr_html(found), "990 to 998", fixed = TRUE)
   expect_false(any(grepl("codes", dp_check(haven::zap_missing(rows), dp_schema(age = dp_continuous(20, 90)))$advice)))
 })
+
+test_that("invented rows are drawn from public ones, marked, and charged to no data set", {
+  schema <- dp_schema(age = dp_continuous(20, 90), time = dp_duration(2557), event = dp_binary())
+  rows <- dp_synthetic(schema, 200, public = dp_load_gbsg(), seed = 3)
+  expect_identical(names(rows), c("age", "time", "event"))
+  expect_identical(attr(rows, "hdpstats"), "invented")
+  expect_true(all(rows$time %in% dp_load_gbsg()$time))
+  expect_identical(rows, dp_synthetic(schema, 200, public = dp_load_gbsg(), seed = 3))
+  visits <- dp_synthetic(dp_schema(start = dp_duration(90), stop = dp_duration(90), event = dp_binary()), 60,
+                         unit = "id", max_rows_per_unit = 3, follow_up = c("start", "stop", "event"))
+  expect_true(all(visits$start <= visits$stop))
+  study <- dp_study(private = rows, schema = schema, budget = dp_budget(1))
+  expect_match(dp_ledger(study)$dataset, "invented rows", fixed = TRUE)
+  expect_error(dp_study(private = dp_load_rotterdam(), public = rows, schema = schema, budget = dp_budget(1)), "invented",
+               class = "dp_argument_error")
+})

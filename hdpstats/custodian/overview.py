@@ -1,0 +1,191 @@
+"""What the person who decides must see of a site, in a terminal: budgets, analysts, requests, releases, late answers.
+
+It reads the settings, the ledger, what the service keeps in its state, and request files; no private row. What it shows
+is the custodian's alone: who asked for what, and what was spent by whom.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import pandas as pd
+
+from hdpstats._base.errors import HdpError
+from hdpstats.custodian.answering import Approval, approval_of
+from hdpstats.custodian.kept_head import caps_of, open_account
+from hdpstats.custodian.serving import disclosure
+from hdpstats.custodian.settings import SiteSettings
+from hdpstats.custodian.timing import Overruns
+from hdpstats.exchange import RequestFile
+from hdpstats.ledger import Ledger
+from hdpstats.ledger.backup import UNKNOWN_CHARGES
+from hdpstats.ledger.export import account_table
+from hdpstats.privacy.budget import Budget, Spend, decimal
+
+WORDS: Final[Mapping[str, str]] = {
+    "objective": "fitted {model} by objective perturbation",
+    "output": "fitted {model} by output perturbation",
+    "clipped_newton": "took a step of the fit of {model}, from clipped scores",
+    "public_hessian": "took a step of the fit of {model}, with public curvature",
+    "exponential": "fitted {model} by the exponential mechanism",
+    "histogram": "counted people in cells",
+    "statistics": "fitted {model} from noisy sums",
+    "subsample": "fitted {model} from blocks of people",
+    "count": "counted the people that a fit would use",
+    "description": "received averages, shares or tables of people",
+    "evaluation": "received how well a fit of {model} does",
+    "importance_weights": "weighted public rows by {model}",
+    "treatment_effect": "received outcomes by treatment, weighted",
+    "neighbours": "weighted public rows by the people near them",
+    "selection": "chose among public candidates",
+    "loss_selection": "chose among fits of {model}",
+    "distance": "compared private people with public rows",
+    "curve": "received the performance curve of {model}",
+    UNKNOWN_CHARGES: "nothing was released: what was left counts as spent, as charges of the ledger were lost",
+}
+"""What was released, by the kind of query."""
+
+SHOWN: Final = 50
+"""The latest charges that are shown."""
+
+
+def overview(settings: SiteSettings, *, requests: Path | None = None, everything: bool = False) -> str:
+    """Say how a site stands.
+
+    Parameters
+    ----------
+    settings
+        Of the site.
+    requests
+        A folder with request files, of which those that nobody approved are shown.
+    everything
+        Whether all charges are shown, or the latest `SHOWN`.
+
+    Raises
+    ------
+    ArgumentError, LedgerError
+        The ledger or the state cannot be read.
+    """
+    ledger = open_account(settings)
+    history = ledger.history()
+    parts = [
+        f"Data set {ledger.dataset!r}, version {ledger.version}",
+        _titled("Budget", account_table(ledger.balance)),
+        _titled("Analysts", _analysts(settings, ledger)),
+        *([] if requests is None else [_titled("Requests", _requests(settings, requests))]),
+        _titled("Released", _released(history, everything=everything)),
+        _titled("Answers that took longer than predicted", _late(settings)),
+        _titled("Disclosure", _disclosed(settings)),
+    ]
+    return "\n\n".join(parts)
+
+
+def _titled(title: str, text: str) -> str:
+    return f"{title}\n{'-' * len(title)}\n{text}"
+
+
+def _analysts(settings: SiteSettings, ledger: Ledger) -> str:
+    stopped, caps = ledger.stopped(caps_of(settings)), ledger.caps
+    rows = []
+    for name, permissions in settings.analysts.items():
+        balance, own = caps.get(name), ledger.history(name)
+        total = permissions.cap if balance is None else balance.total
+        rows.append(
+            {
+                "analyst": name,
+                "may receive": "no cap" if total is None else _amount(total),
+                "received": _amount(ledger.spent_by(name)),
+                "charges": str(len(own)),
+                "last": "never" if own.empty else f"{own['at'].iloc[-1]:%Y-%m-%d}",
+            }
+        )
+    lines = [_table(rows)]
+    lines += [f"{name} may ask for {permissions}" for name, permissions in settings.analysts.items()]
+    lines += [f"{name} is stopped: {why}" for name, why in stopped.items()]
+    lines += [f"{name} has a cap and is not in the settings" for name in caps if name not in settings.analysts]
+    return "\n".join(lines)
+
+
+def _table(rows: list[dict[str, str]]) -> str:
+    return pd.DataFrame(rows).to_string(index=False)
+
+
+def _amount(amount: Budget | Spend) -> str:
+    delta = f", delta {decimal(amount.delta)}" if amount.delta else ""
+    return f"epsilon {decimal(amount.epsilon)}{delta}"
+
+
+def _requests(settings: SiteSettings, folder: Path) -> str:
+    """Return a line for each request file of a folder: what it asks, and who approved it."""
+    lines = list(_lines_of_requests(settings, folder))
+    return "\n".join(lines) or f"no request file in {folder}"
+
+
+def _lines_of_requests(settings: SiteSettings, folder: Path) -> Iterator[str]:
+    for path in sorted(folder.glob("*.json")):
+        try:
+            if str(json.loads(path.read_text(encoding="utf-8")).get("format", "")).startswith("hdpstats request"):
+                asked = RequestFile.read(path)
+            else:
+                continue
+        except (OSError, ValueError, AttributeError):
+            continue
+        except HdpError as error:
+            yield f"{path.name}: {error}"
+            continue
+        approvals = [approval_of(settings, asked, name) for name in settings.analysts]
+        by = [_approved(each) for each in approvals if each is not None]
+        needed = settings.requests.approval == "required"
+        waits = "waits for approval" if needed else "approved by nobody, which is not required"
+        yield f"{path.name} ({asked.sha256[:12]}): {'; '.join(by) or waits}"
+        yield f"    {asked.question}; may spend {asked.question.spending_in_words}"
+
+
+def _approved(approval: Approval) -> str:
+    return f"approved by {approval.by} on {approval.at.partition('T')[0]} for {approval.analyst}"
+
+
+def _released(history: pd.DataFrame, *, everything: bool) -> str:
+    if history.empty:
+        return "nothing yet"
+    shown = history if everything else history.tail(SHOWN)
+    lines = [in_words(row) for row in shown.to_dict(orient="records")]
+    left = len(history) - len(shown)
+    return "\n".join([*([f"({left} earlier ones: --all shows them)"] if left else []), *lines])
+
+
+def in_words(row: Mapping[str, object]) -> str:
+    """Say what a charge was for, from a row of `hdpstats.ledger.Ledger.history`."""
+    kind = str(row["mechanism"]).partition("/")[0]
+    model = row["model"] if isinstance(row["model"], str) else "a model"
+    what = WORDS.get(kind, f"received {kind} of {{model}}").format(model=model)
+    nobody = "" if kind == UNKNOWN_CHARGES else "the custodian"
+    who = row["analyst"] if isinstance(row["analyst"], str) else nobody
+    cost = [f"{name} {row[name]:.6g}" for name in ("epsilon", "delta", "mu") if row[name]]
+    unreleased = "" if row["released"] or kind == UNKNOWN_CHARGES else "; no release was recorded"
+    return f"{row['at']:%Y-%m-%d}  {f'{who} {what}'.strip()}: {', '.join(cost)} (entry {row['entry']}){unreleased}"
+
+
+def _late(settings: SiteSettings) -> str:
+    if not settings.overruns.exists():
+        return f"none was counted (there is no {settings.overruns})"
+    most, overruns = settings.timing.overruns, Overruns(settings.overruns)
+    counted = {name: overruns.of(name) for name in settings.analysts}
+    lines = [
+        f"{name}: {number} of {most}"
+        + (
+            f"; stopped: find out why (the log says which), then hdpstats site resume {settings.file} --analyst {name}"
+            if number >= most
+            else ""
+        )
+        for name, number in counted.items()
+        if number
+    ]
+    return "\n".join(lines) or "none"
+
+
+def _disclosed(settings: SiteSettings) -> str:
+    missing = disclosure(settings, "nist").missing
+    said = f"not stated yet in the settings (disclosure:): {', '.join(missing)}" if missing else "everything is stated"
+    return f"{said}; the forms: hdpstats site disclosure {settings.file} --form nist"

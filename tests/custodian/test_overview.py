@@ -1,0 +1,100 @@
+"""What the person who decides sees of a site in the terminal."""
+
+import pandas as pd
+import pytest
+
+import hdpstats.api as hdp
+from hdpstats.cli import main
+from hdpstats.custodian import SiteSettings, overview
+from hdpstats.custodian.overview import WORDS, in_words
+from hdpstats.custodian.permissions import FAMILIES
+from hdpstats.custodian.timing import Overruns
+from hdpstats.ledger import Ledger, Request
+from hdpstats.privacy.budget import Spend
+from tests.custodian.institution import EVERYTHING
+from tests.custodian.people import PRIVATE, SCHEMA
+
+CAPS = {"ann": EVERYTHING | {"epsilon": 2}, "bob": EVERYTHING | {"epsilon": 1}}
+
+
+def asked(number, query):
+    return Request(
+        dataset="trial",
+        version=1,
+        schema_sha256=SCHEMA.sha256,
+        public_sha256=None,
+        query_json=query,
+        terms="replace_one, one row per person",
+        replicate=number,
+    )
+
+
+@pytest.fixture
+def path(institution):
+    path = institution.write("decided", PRIVATE, SCHEMA, analysts=CAPS, requests={"approval": "required"})
+    place = path.parent / "ledger.db"
+    place.unlink()
+    ledger = Ledger(place, dataset="trial", epsilon=1000, delta=1e-3, create=True)
+    ledger.declare({name: hdp.Budget(each["epsilon"]) for name, each in CAPS.items()})
+    fit = asked(1, '{"kind":"objective/1","model":{"formula":"y ~ x"}}')
+    ledger.persist(ledger.charge(fit, Spend(0.5), analyst="ann"), "{}")
+    ledger.charge(asked(2, '{"kind":"count/1"}'), Spend(0.25), analyst="bob")
+    overruns = Overruns(SiteSettings.from_yaml(path).overruns)
+    overruns.clear("bob")
+    overruns.add("bob")
+    for each in path.parent.glob("*.json"):
+        each.unlink()
+    return path
+
+
+def test_all_that_a_decision_needs_is_shown_in_words(path):
+    settings = SiteSettings.from_yaml(path)
+    said = overview(settings)
+    assert "total              1000        0.001" in said
+    assert "remaining        999.25        0.001" in said
+    assert "ann fitted y ~ x by objective perturbation: epsilon 0.5 (entry" in said
+    assert "bob counted the people that a fit would use: epsilon 0.25" in said
+    assert said.count("no release was recorded") == 1
+    assert "ann may ask for everything" in said
+    assert f"bob: 1 of {settings.timing.overruns}" in said
+    assert "not stated yet in the settings (disclosure:): " in said
+    assert "Requests" not in said
+
+
+def test_who_is_stopped_is_named_with_what_to_do(path):
+    settings = SiteSettings.from_yaml(path)
+    lowered = settings.model_copy(
+        update={
+            "timing": settings.timing.model_copy(update={"overruns": 1}),
+            "analysts": {
+                name: each.model_copy(update={"epsilon": each.epsilon / 8}) for name, each in settings.analysts.items()
+            },
+        }
+    )
+    said = overview(lowered)
+    assert (
+        f"bob: 1 of 1; stopped: find out why (the log says which), then hdpstats site resume {path} --analyst bob"
+        in said
+    )
+    assert "ann is stopped: " in said
+
+
+def test_requests_that_wait_are_shown_in_words(path, tmp_path, capsys):
+    study = hdp.Study(schema=SCHEMA)
+    hdp.request("logit", "y ~ x", study, epsilon=0.5, path=tmp_path / "first.json")
+    hdp.request("describe", ["x"], study, epsilon=0.25, path=tmp_path / "second.json")
+    (tmp_path / "other.json").write_text("{}")
+    (tmp_path / "broken.json").write_text('{"format": "hdpstats request 1"}')
+    assert main(["site", "show", str(path), "--requests", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert said.count("waits for approval") == 2
+    assert "logit: y ~ x; may spend epsilon 0.5" in said
+    assert "broken.json: " in said
+    assert "other.json" not in said
+
+
+def test_every_kind_of_query_has_words():
+    assert set(FAMILIES) < set(WORDS)
+    row = {"mechanism": "objective/1", "model": "y ~ x", "analyst": None, "epsilon": 0.5, "delta": 0.0, "mu": 0.0}
+    said = in_words(row | {"released": True, "entry": 3, "at": pd.Timestamp("2026-11-28", tz="UTC")})
+    assert said == "2026-11-28  the custodian fitted y ~ x by objective perturbation: epsilon 0.5 (entry 3)"

@@ -1,0 +1,158 @@
+import shutil
+from fractions import Fraction
+
+import pytest
+
+from hdpstats._base.errors import InsufficientBudget, LedgerError
+from hdpstats.ledger import KnownHead, Ledger, back_up, count_as_spent, restore, verify_file
+from hdpstats.ledger.backup import UNKNOWN_CHARGES
+from hdpstats.ledger.leases import Holder
+from hdpstats.ledger.records import Account
+from hdpstats.privacy.budget import Budget, Spend
+from hdpstats.privacy.gaussian import mu_of
+from tests.full_disk import full_disk
+
+
+@pytest.fixture
+def backup(tmp_path):
+    return tmp_path / "monday.backup"
+
+
+def last_head(ledger, source="the site"):
+    return KnownHead(head=ledger.head, entries=len(ledger.verify().hashes), source=source)
+
+
+def test_a_backup_is_the_ledger_to_the_last_entry_and_its_owners_alone(filled, backup, path, cost, request_for):
+    made = back_up(path, backup)
+    assert made == verify_file(path)
+    assert backup.stat().st_mode & 0o777 == 0o600
+    assert sorted(each.name for each in backup.parent.iterdir()) == sorted([backup.name, path.name])
+    ledger = Ledger.open_existing(path, dataset="trial")
+    ledger.charge(request_for(7), cost("0.125"))
+    assert verify_file(backup) == made  # the ledger goes on, its copy does not
+
+
+def test_a_backup_replaces_nothing_and_what_fails_leaves_nothing(filled, backup, path, sql):
+    backup.write_text("an older one")
+    with pytest.raises(LedgerError, match="no backup replaces another: name a new file"):
+        back_up(path, backup)
+    assert backup.read_text() == "an older one"
+    with pytest.raises(LedgerError, match="create it first"):
+        back_up(path, backup.parent / "none" / "it")
+    sql(path, "UPDATE entry SET epsilon = '1/100' WHERE seq = 2")
+    with pytest.raises(LedgerError, match="does not verify at entry 2"):
+        back_up(path, backup.with_name("other"))
+    assert not backup.with_name("other").exists()
+
+
+def test_a_backup_that_has_the_known_head_is_restored_as_it_was(filled, backup, path, tmp_path):
+    ledger = Ledger.open_existing(path, dataset="trial")
+    back_up(path, backup)
+    place = tmp_path / "again.db"
+    restored = restore(backup, place, known=[last_head(ledger)])
+    assert (restored.counted_as_spent, restored.verification) == (0, verify_file(path))
+    again = Ledger.open_existing(place, dataset="trial")
+    assert (str(again).splitlines()[1:], again.identity) == (str(ledger).splitlines()[1:], ledger.identity)
+    assert again.history().equals(ledger.history())
+
+
+def test_a_backup_that_is_older_than_a_known_head_is_not_restored(filled, backup, path, tmp_path, cost, request_for):
+    back_up(path, backup)
+    ledger = Ledger.open_existing(path, dataset="trial")
+    ledger.charge(request_for(7), cost("0.125"))
+    place, head = tmp_path / "again.db", last_head(ledger)
+    for known in ([head], [KnownHead(head=head.head)], [KnownHead(head="0" * 64, entries=2), head]):
+        with pytest.raises(LedgerError, match=r"lacks entry .*older than the ledger was.*--count-as-spent"):
+            restore(backup, place, known=known)
+    with pytest.raises(LedgerError, match=r"nothing shows that the backup .* is the newest.*--site SITE\.YAML"):
+        restore(backup, place)
+    assert not place.exists()
+
+
+def test_a_restored_ledger_replaces_none(filled, backup, path, cost):
+    ledger = Ledger.open_existing(path, dataset="trial")
+    back_up(path, backup)
+    before = verify_file(path)
+    for options in ({"known": [last_head(ledger)]}, {"count_as_spent": True}):
+        with pytest.raises(LedgerError, match=r"there is a ledger at .* move that one away"):
+            restore(backup, path, **options)
+    assert verify_file(path) == before
+
+
+def test_what_is_left_of_every_account_counts_as_spent_and_releases_are_handed_out(
+    filled, backup, path, tmp_path, cost, request_for
+):
+    back_up(path, backup)
+    place = tmp_path / "again.db"
+    restored = restore(backup, place, count_as_spent=True)
+    assert restored.counted_as_spent == 2
+    for dataset, total in (("trial", 3), ("other", 1)):
+        ledger = Ledger.open_existing(place, dataset=dataset)
+        assert ledger.is_used_up()
+        assert (ledger.spent, ledger.remaining.epsilon) == (Spend(total), 0)
+        with pytest.raises(InsufficientBudget):
+            ledger.charge(request_for(9, dataset=dataset), cost("0.0001"))
+    ledger = Ledger.open_existing(place, dataset="trial")
+    assert ledger.stored(request_for(1).id).release_json == '{"params":[1.5]}'
+    with pytest.raises(InsufficientBudget):  # charged before, without a release: computed once more it would cost more
+        ledger.charge(request_for(2), cost("0.25"), holder=Holder(), over=ledger.lease(request_for(2).id))
+    last = ledger.history().iloc[-1]
+    assert (last["mechanism"], last["released"], last["epsilon"]) == (UNKNOWN_CHARGES, False, 2.25)
+    assert ledger.verify().entries == restored.verification.entries
+
+
+@pytest.mark.parametrize("spent", ["nothing", "plain", "Gaussian", "all but less than a release", "all plain"])
+def test_no_charge_of_any_kind_is_left(path, request_for, spent):
+    """An account takes charges without Gaussian noise, with it, and both; what is less than any of them may remain."""
+    ledger = Ledger(path, dataset="trial", epsilon=1, delta=Fraction(1, 10**3), create=True)
+    mu_squared = mu_of(Fraction(1, 4), Fraction(1, 10**6)) ** 2
+    costs = {
+        "nothing": [],
+        "plain": [Spend(Fraction(1, 3))],
+        "Gaussian": [Spend(0, 0, mu_squared, Budget(Fraction(1, 4), Fraction(1, 10**6)))],
+        "all but less than a release": [Spend(Fraction(99995, 10**5))],
+        "all plain": [Spend(1)],
+    }[spent]
+    for number, each in enumerate(costs, start=1):
+        ledger.charge(request_for(number), each)
+    count_as_spent(path)
+    ledger, floor = Ledger.open_existing(path), ledger.floor
+    assert ledger.is_used_up()
+    assert ledger.spent.epsilon > 1 - floor.epsilon
+    tried = [
+        Spend(floor.epsilon),
+        Spend(0, 0, floor.mu_squared),
+        Spend(0, 0, floor.mu_squared, Budget(Fraction(1, 10**5), Fraction(1, 10**4))),
+        Spend(floor.epsilon, 0, floor.mu_squared),
+        Spend(Fraction(1, 10**9), 0, floor.mu_squared),
+    ]
+    for number, each in enumerate(tried, start=50):
+        with pytest.raises(InsufficientBudget):
+            ledger.charge(request_for(number), each)
+    assert count_as_spent(path).counted_as_spent == 0  # there is nothing left to count
+
+
+def test_a_ledger_that_is_gone_is_opened_with_nothing_left(path, request_for, cost):
+    total = Budget(2, Fraction(1, 10**6))
+    account = Account.agreed(dataset="trial", total=total, relation="replace_one", unit=None)
+    made = count_as_spent(path, account=account)
+    ledger = Ledger.open_existing(path)
+    assert (ledger.budget, ledger.spent, made.verification.entries) == (total, Spend(2, Fraction(1, 10**6)), 2)
+    assert count_as_spent(path, account=account).verification == made.verification
+    other = Account.agreed(dataset="trial", total=Budget(3), relation="replace_one", unit=None)
+    with pytest.raises(LedgerError, match="agreed once"):
+        count_as_spent(path, account=other)
+    with pytest.raises(LedgerError, match="there is no ledger"):
+        count_as_spent(path.with_name("none.db"))
+
+
+def test_a_disk_that_is_full_leaves_no_half_of_a_backup(filled, path, tmp_path):
+    with full_disk(8192), pytest.raises(LedgerError, match="cannot be used"):
+        back_up(path, tmp_path / "monday.backup")
+    assert list(tmp_path.glob("monday*")) == []
+
+
+def test_a_copy_of_the_file_is_a_backup_too(filled, path, tmp_path):
+    shutil.copy(path, tmp_path / "copy.db")
+    head = last_head(Ledger.open_existing(path, dataset="trial"))
+    assert restore(tmp_path / "copy.db", tmp_path / "again.db", known=[head]).verification == verify_file(path)
