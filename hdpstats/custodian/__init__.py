@@ -3,8 +3,9 @@
 It adds identity, permissions, caps and transport to a `hdpstats.sites.LocalSite`, which alone reads rows. Needs the
 extra ``sites``; the command line imports it when it is used.
 
-* ``answering``: Requests that come as files: what one would cost, who approved it, and its answer.
+* ``answering``: Requests that come as files, and their answers.
 * ``app``: What a site answers over HTTP.
+* ``approvals``: Who approved a request file, and when: written down durably before anything is charged.
 * ``capacity``: What one analyst may take of a site.
 * ``credentials``: Who asks whom: the site's certificate, clients' certificates, and signed tokens (JWT) of analysts.
 * ``http_connection``: One connection: requests in HTTP/1.1 and their responses, each part of them with a deadline.
@@ -15,27 +16,34 @@ extra ``sites``; the command line imports it when it is used.
 * ``listening``: Connections of a site: which are admitted (in all, of one certificate, without a finished handshake),
   TLS handshakes.
 * ``permissions``: What an analyst may ask a site for: what is listed, and nothing else.
+* ``previewing``: What a request file asks and would cost, in words, for the custodian who decides.
 * ``prices``: What operations take on this machine: measured once in a process, before anybody asks, on invented
   numbers.
+* ``senders``: Who sent a request file: the analyst whose key signed it, or whom the custodian names.
 * ``settings_sections``: Sections of settings: each entry known and of its type.
 * ``serving``: The process of a site: from settings to a site that holds the rows, and from there to a service.
 * ``settings``: ``site.yaml``: everything a custodian decides about a site, in one file.
 * ``timing``: Answers that leave at fixed slots, whatever private rows and noise make of the computation.
+* ``watching``: A folder that is polled: request files that come into it are answered, and release files put into
+  another.
 """
 
-from hdpstats.custodian.answering import answer, preview
+from hdpstats.custodian.answering import answer
 from hdpstats.custodian.app import application
 from hdpstats.custodian.credentials import issue, write_keys
 from hdpstats.custodian.kept_head import note
+from hdpstats.custodian.previewing import approve, preview
 from hdpstats.custodian.serving import described, disclosure, open_site, protect_process, resume, serve
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.timing import Overruns
+from hdpstats.custodian.watching import watch
 
 __all__ = [
     "Overruns",
     "SiteSettings",
     "answer",
     "application",
+    "approve",
     "described",
     "disclosure",
     "issue",
@@ -45,5 +53,6 @@ __all__ = [
     "protect_process",
     "resume",
     "serve",
+    "watch",
     "write_keys",
 ]

@@ -358,6 +358,7 @@ def check_files(settings: SiteSettings) -> None:
         "heads: database": _file_at(kept.database),
         "timing": settings.overruns,
         "signing: key": settings.signing.key,
+        **{f"requests: keys: {name}": file for name, files in settings.requests.keys.items() for file in files},
     }
     for name, file in named.items():
         if file is not None:
