@@ -81,14 +81,13 @@ class Place:
     def spent(self):
         return float(self.ledger.spent.epsilon)
 
-    def ask(self, kind, formula, options, study=STUDY):
-        return hdp.request(kind, formula, study, path=self.request, **options)
+    def ask(self, kind, formula, options, study=STUDY, **more):
+        return hdp.request(kind, formula, study, path=self.request, **options, **more)
 
     def answer(self, *, by=None, **options):
-        sha256 = None if by is None else RequestFile.read(self.request).sha256
-        return answering.answer(
-            self.settings, self.request, self.release, **{"prices": PRICES, "by": by, "sha256": sha256} | options
-        )
+        if by is not None and "sha256" not in options:
+            options["sha256"] = RequestFile.read(self.request).sha256
+        return answering.answer(self.settings, self.request, self.release, **{"prices": PRICES, "by": by} | options)
 
     def read(self, **options):
         return read_result(self.release, self.request, **options)
