@@ -6,6 +6,8 @@ import subprocess
 import sys
 import threading
 
+import pytest
+
 from r_bridge import package
 from r_bridge.__main__ import main
 from tests.waiting import GENEROUS, until
