@@ -32,7 +32,7 @@ def rows():
     for place, case in enumerate(CASES):
         order = SETTINGS[place % 2 :] + SETTINGS[: place % 2]
         setting, question = next((each, q) for each in order if (q := offered(case, each)) is not None)
-        found.append(checked(case, setting, question, pairs_of_each=2, plant=False))
+        found.append(checked(case, setting, question, pairs_of_each=1, plant=False))
     return found
 
 

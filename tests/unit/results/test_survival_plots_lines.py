@@ -215,6 +215,7 @@ def many(monkeypatch):
     return hdpf.survfit("Surv(time, event) ~ arm", study, times=TIMES).fit(epsilon=5)
 
 
+@pytest.mark.wide
 def test_more_lines_than_colours_have_a_panel_for_each_group(many):
     figure = many.plot(public=True).figure
     panels = figure.axes
