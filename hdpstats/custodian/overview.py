@@ -124,13 +124,10 @@ def _requests(settings: SiteSettings, folder: Path) -> str:
 
 def _lines_of_requests(settings: SiteSettings, folder: Path) -> Iterator[str]:
     for path in sorted(folder.glob("*.json")):
-        try:
-            if str(json.loads(path.read_text(encoding="utf-8")).get("format", "")).startswith("hdpstats request"):
-                asked = RequestFile.read(path)
-            else:
-                continue
-        except (OSError, ValueError, AttributeError):
+        if not _is_request(path):
             continue
+        try:
+            asked = RequestFile.read(path)
         except HdpError as error:
             yield f"{path.name}: {error}"
             continue
@@ -140,6 +137,15 @@ def _lines_of_requests(settings: SiteSettings, folder: Path) -> Iterator[str]:
         waits = "waits for approval" if needed else "approved by nobody, which is not required"
         yield f"{path.name} ({asked.sha256[:12]}): {'; '.join(by) or waits}"
         yield f"    {asked.question}; may spend {asked.question.spending_in_words}"
+
+
+def _is_request(path: Path) -> bool:
+    """Whether a file says that it is a request."""
+    try:
+        fields = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(fields, dict) and str(fields.get("format")).startswith("hdpstats request")
 
 
 def _approved(approval: Approval) -> str:

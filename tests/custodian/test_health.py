@@ -5,6 +5,7 @@ import re
 import signal
 import threading
 import time
+from fractions import Fraction
 
 import httpx
 import pytest
@@ -32,9 +33,9 @@ PUBLIC_FACTS = {
 durations, memory, time of the processor, computations under way, late answers and free space all do."""
 
 
-def counted(replicate, epsilon=0.125):
+def counted(replicate):
     axis = Axis(name="g", levels=3)
-    return HistogramQuery(axes=(axis,), epsilon=epsilon, schema_sha256=SCHEMA.sha256, replicate=replicate)
+    return HistogramQuery(axes=(axis,), epsilon=Fraction(1, 8), schema_sha256=SCHEMA.sha256, replicate=replicate)
 
 
 def address_in(running):
