@@ -47,12 +47,13 @@ def address(running):
     return address_in(running)
 
 
-def test_a_site_that_serves_is_alive_and_ready_and_says_its_version(address):
+def test_a_site_that_serves_is_alive_and_ready_and_says_its_version(address, site):
     assert httpx.get(f"{address}/live").json() == {"live": True}
     answer = httpx.get(f"{address}/ready")
     assert (answer.status_code, answer.json()) == (200, {"ready": True})
     said = httpx.get(f"{address}/version").json()
     assert said == {"version": hdpstats.__version__, "protocol": 4, "ledger": "hdpstats-ledger-6"}
+    assert site.package == said["version"]
     assert httpx.get(f"{address}/v1/facts").status_code == 404
     assert httpx.post(f"{address}/ready").status_code == 501
 
