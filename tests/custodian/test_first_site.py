@@ -145,7 +145,8 @@ def test_a_service_without_rights_serves_from_settings_it_cannot_write(tmp_path)
     inside = reached + (
         f"mount --bind {state} {state} && mount --bind {heads} {heads} && mount -o remount,bind,ro / && "
         f"mount -t tmpfs tmpfs /run && exec setpriv --reuid={state.stat().st_uid} --regid={user} --clear-groups "
-        f"--inh-caps=-all --bounding-set=-all --no-new-privs {sys.executable} -m hdpstats.cli site serve {place}/site.yaml"
+        f"--inh-caps=-all --bounding-set=-all --no-new-privs "
+        f"{sys.executable} -m hdpstats.cli site serve {place}/site.yaml"
     )
     log = tmp_path / "log"
     environment = os.environ | {"NUMBA_CACHE_DIR": str(state / "compiled"), "OMP_NUM_THREADS": "1"}
