@@ -524,4 +524,4 @@ def _command() -> str:
     beside = Path(sys.executable).with_name("hdpstats")
     if beside.exists():
         return str(beside)
-    return shutil.which("hdpstats") or f"{sys.executable} -m hdpstats"
+    return shutil.which("hdpstats") or f"{sys.executable} -m hdpstats.cli"

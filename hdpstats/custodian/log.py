@@ -40,9 +40,10 @@ class RotatedFile(logging.handlers.WatchedFileHandler):
     """
 
     def _open(self) -> Any:
-        return Path(self.baseFilename).open(
-            self.mode, encoding="utf-8", opener=lambda path, flags: os.open(path, flags | os.O_CLOEXEC, 0o600)
-        )
+        def opener(path: str, flags: int) -> int:
+            return os.open(path, flags | os.O_CLOEXEC, 0o600)
+
+        return open(self.baseFilename, self.mode, encoding="utf-8", opener=opener)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record; the file of a folder that is gone for a moment is tried again with the next one."""

@@ -4,6 +4,7 @@ It reads the settings, the ledger, what the service keeps in its state, and requ
 is the custodian's alone: who asked for what, and what was spent by whom.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -127,6 +128,8 @@ def _requests(settings: SiteSettings, ledger: Ledger, folder: Path) -> str:
 
 def _lines_of_requests(settings: SiteSettings, ledger: Ledger, folder: Path) -> Iterator[str]:
     for path in sorted(folder.rglob("*.json")):
+        if not _is_request(path):
+            continue
         try:
             asked = RequestFile.read(path)
         except HdpError as error:
@@ -138,6 +141,15 @@ def _lines_of_requests(settings: SiteSettings, ledger: Ledger, folder: Path) -> 
         waits = "waits for approval" if needed else "approved by nobody, which is not required"
         yield f"{path.name} ({asked.sha256[:12]}): {'; '.join(by) or waits}"
         yield f"    {asked.question}; may spend {asked.question.spending_in_words}"
+
+
+def _is_request(path: Path) -> bool:
+    """Whether a file says that it is a request."""
+    try:
+        fields = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(fields, dict) and str(fields.get("format")).startswith("hdpstats request")
 
 
 def _approved(approval: Approval) -> str:

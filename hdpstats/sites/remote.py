@@ -255,7 +255,7 @@ class RemoteSite(Site):
         with _reading():
             check_format(answer["facts"]["format"])
             self._facts = Facts.from_dict(answer["facts"])
-            self._analyst = str(answer["analyst"])
+            self._analyst, self._package = str(answer["analyst"]), str(answer.get("package", "unknown"))
             self._permissions = {name: _listed(names) for name, names in answer["permissions"].items()}
             self._longest = {str(name): int(size) for name, size in answer.get("longest", {}).items()}
 
@@ -303,6 +303,11 @@ class RemoteSite(Site):
     def analyst(self) -> str:
         """Your name, as the site read it from your token."""
         return self._analyst
+
+    @property
+    def package(self) -> str:
+        """The version of hdpstats that the site runs; one that talks in another format was refused by `connect`."""
+        return self._package
 
     @property
     def permissions(self) -> Mapping[str, tuple[str, ...] | None]:

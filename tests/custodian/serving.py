@@ -72,7 +72,7 @@ class Server:
         self.limits = Limits(**limits)
         self.deadlines, self.admission = NamedDeadlines(), Admission(self.limits, self.limits.connections)
         self._listener = Listener(
-            app, certificates=Certificates(tls), admission=self.admission, deadlines=self.deadlines
+            app, certificates=Certificates(tls), admission=self.admission, deadlines=self.deadlines, drain=LONG
         )
         self._sockets = sockets_at("127.0.0.1", 0)
         with contextlib.suppress(OSError):  # a machine, or a container, may have no IPv6

@@ -5,6 +5,7 @@ import re
 import signal
 import threading
 import time
+from fractions import Fraction
 
 import httpx
 import pytest
@@ -32,9 +33,9 @@ PUBLIC_FACTS = {
 durations, memory, time of the processor, computations under way, late answers and free space all do."""
 
 
-def counted(replicate, epsilon=0.125):
+def counted(replicate):
     axis = Axis(name="g", levels=3)
-    return HistogramQuery(axes=(axis,), epsilon=epsilon, schema_sha256=SCHEMA.sha256, replicate=replicate)
+    return HistogramQuery(axes=(axis,), epsilon=Fraction(1, 8), schema_sha256=SCHEMA.sha256, replicate=replicate)
 
 
 def address_in(running):
@@ -46,12 +47,13 @@ def address(running):
     return address_in(running)
 
 
-def test_a_site_that_serves_is_alive_and_ready_and_says_its_version(address):
+def test_a_site_that_serves_is_alive_and_ready_and_says_its_version(address, site):
     assert httpx.get(f"{address}/live").json() == {"live": True}
     answer = httpx.get(f"{address}/ready")
     assert (answer.status_code, answer.json()) == (200, {"ready": True})
     said = httpx.get(f"{address}/version").json()
     assert said == {"version": hdpstats.__version__, "protocol": 4, "ledger": "hdpstats-ledger-6"}
+    assert site.package == said["version"]
     assert httpx.get(f"{address}/v1/facts").status_code == 404
     assert httpx.post(f"{address}/ready").status_code == 501
 

@@ -547,7 +547,7 @@ def test_a_backup_is_compared_with_the_head_of_a_site(institution, tmp_path, cap
         return code, "".join(capsys.readouterr())
 
     code, said = run("backup", place, backup)
-    assert (code, "1 entry verifies" in said) == (0, True)
+    assert (code, "1 entry verifies" in said) == (0, True), said
     account_for_serving(settings)  # which grants, and keeps the head
     code, said = run("restore", backup, again, "--site", path)
     assert (code, "older than the ledger was" in said) == (1, True)

@@ -50,8 +50,11 @@ def path(institution):
 def test_all_that_a_decision_needs_is_shown_in_words(path):
     settings = SiteSettings.from_yaml(path)
     said = overview(settings)
-    assert "total              1000        0.001" in said
-    assert "remaining        999.25        0.001" in said
+    assert [line.split() for line in said.splitlines()[4:7]] == [
+        ["total", "1000", "0.001"],
+        ["spent", "0.75", "0"],
+        ["remaining", "999.25", "0.001"],
+    ]
     assert "ann fitted y ~ x by objective perturbation: epsilon 0.5 (entry" in said
     assert "bob counted the people that a fit would use: epsilon 0.25" in said
     assert said.count("no release was recorded") == 1

@@ -7,7 +7,9 @@ from fractions import Fraction
 import pytest
 
 import hdpstats.api as hdp
+from hdpstats.custodian import health
 from hdpstats.custodian.kept_head import Head, HeadInDatabase
+from hdpstats.ledger import KnownHead, back_up, restore
 from hdpstats.mechanisms.histogram import Axis, HistogramQuery
 from hdpstats.privacy.budget import Spend
 from tests.custodian.institution import EVERYTHING, Institution
@@ -46,6 +48,38 @@ def test_a_head_in_a_database_is_replaced_by_later_ones_of_its_chain_only(url):
         assert store.write(chain[:length]) == store.read() == Head.of(chain[:kept])
     for length in (3, 4, 6):
         assert store.write(chain[::-1][:length]) == store.read() == Head.of(chain[:4])
+
+
+def test_readiness_follows_the_server(server, url, monkeypatch):
+    """While the database is down a site is not ready and says what to do; it goes on by itself."""
+    monkeypatch.setattr(health, "FRESH", 0.0)
+    ledger, state = hdp.Ledger(url, dataset="trial", epsilon=1, create=True), health.State()
+    state.serve(ledger.check_usable)
+    assert state.obstacle() is None
+    server.kill()
+    try:
+        assert "check that the server runs" in state.obstacle()
+    finally:
+        server.start()
+    assert state.obstacle() is None
+
+
+def test_a_backup_of_a_server_is_a_file_and_is_restored_to_another_database(server, url, tmp_path):
+    ledger = hdp.Ledger(url, dataset="trial", epsilon=1, create=True)
+    ledger.grant("ana", epsilon=SHARE)
+    made = back_up(url, tmp_path / "it.backup")
+    assert (made.head, hdp.Ledger.open_existing(tmp_path / "it.backup").head) == (ledger.head, ledger.head)
+    name = f"again{next(server.numbers)}"
+    server.sql("postgres", f"CREATE DATABASE {name} STRATEGY file_copy")
+    ledger.grant("ben", epsilon=SHARE)
+    known = [KnownHead(head=ledger.head, entries=3)]
+    with pytest.raises(hdp.LedgerError, match="older than the ledger was"):
+        restore(tmp_path / "it.backup", server.url(name), known=known)
+    restored = restore(tmp_path / "it.backup", server.url(name), known=known, count_as_spent=True)
+    again = hdp.Ledger.open_existing(server.url(name))
+    assert (again.is_used_up(), again.spent, restored.counted_as_spent) == (True, Spend(1), 1)
+    with pytest.raises(hdp.LedgerError, match="there is a ledger at"):
+        restore(tmp_path / "it.backup", server.url(name), count_as_spent=True)
 
 
 def outcome(site, query):

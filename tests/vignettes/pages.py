@@ -24,6 +24,10 @@ SHOWN = {
             "1-differential privacy (pure)",
         ),
     },
+    "docs/how-to/invented-rows": {
+        "python": ("True",),
+        "r": ("data set: invented rows",),
+    },
     "docs/start/start-here": {
         "": (
             "Not declared: meno, pgr, er, time, event: nothing reads them",
