@@ -15,12 +15,12 @@ from hdpstats.mechanisms.treatment_effect import BINARY, TreatmentEffectQuery, T
 from hdpstats.mechanisms.treatment_effect.estimate import Cells, cells_of
 from hdpstats.privacy.budget import Guarantee
 from hdpstats.privacy.proofs import PRIVACY, PROOFS
-from hdpstats.records.codec import Record
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import LedgerEntry, Release
 from hdpstats.records.saved import Saved
 from hdpstats.records.several import answers_in
 from hdpstats.results.plots import plot_effects
+from hdpstats.results.propensity import Imbalance, largest_imbalance
 from hdpstats.results.reporting import (
     accounting_of,
     filled_form,
@@ -61,23 +61,6 @@ TARGET: Final = (
 )
 NO_LIMITS: Final = "The number needed to treat has no limits where those of the difference are on both sides of 0."
 NOT_CLEAR: Final = "N/A: an arm has too little weight for the noise, so that its mean would say nothing."
-
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Imbalance(Record):
-    """How much imbalance the noise of a propensity model is expected to leave in a column of its design.
-
-    Attributes
-    ----------
-    name : str
-        The column.
-    difference : float
-        The root mean square of the standardised difference of the weighted arms, in standard deviations.
-    """
-
-    name: str
-    difference: float
 
 
 @final
@@ -325,9 +308,7 @@ class TreatmentEffect(Reported, Saved):
             ("Effective size:", f"{percent(self.effective_share)} of all people, predicted"),
         ]
         if self.imbalance:
-            worst = sorted(self.imbalance, key=lambda each: -each.difference)[:3]
-            left = ", ".join(f"{each.name} {each.difference:.3f}" for each in worst)
-            rows.append(("Imbalance left:", f"{left} standard deviations (root mean square, expected from the noise)"))
+            rows.append(("Imbalance left:", largest_imbalance(self.imbalance)))
         rows += [("Sites:", ", ".join(self.sites))] if len(self.sites) > 1 else []
         return rows + [("No answer:", f"{site}: {reason}") for site, reason in self.missing]
 
