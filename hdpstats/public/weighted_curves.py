@@ -99,12 +99,9 @@ class WeightedRows(Record):
         rows = FollowUp(time=self.time[own], cause=self.cause[own], causes=self.causes, weights=self.weights[own])
         return ArmSets(rows=self, arm=arm, sets=risk_sets(rows))
 
-    def moved_by(self, u: FloatArray, *, known: bool = False) -> "Influence":
-        """Return what rows move an estimate by, of which the derivatives by weights are ``u`` (n,).
-
-        ``known`` takes the weights as known.
-        """
-        slope = np.zeros(self.X.shape[1]) if known else u @ self.by_coefficients
+    def moved_by(self, u: FloatArray) -> "Influence":
+        """Return what rows move an estimate by, of which the derivatives by weights are ``u`` (n,)."""
+        slope = u @ self.by_coefficients
         return Influence(rows=self.weights * u + self.coefficients @ slope, slope=slope)
 
     def covariance(self, first: "Influence", second: "Influence") -> float:
@@ -141,8 +138,8 @@ class ArmSets:
         stay = 1.0 - self.hazards.sum(axis=1)
         return np.where(stay > 1e-12, stay, np.nan)
 
-    def influence(self, by_hazards: FloatArray, *, known: bool = False) -> Influence:
-        """Return what rows move a function of hazards by, from its derivatives (T, K); see `WeightedRows.moved_by`."""
+    def influence(self, by_hazards: FloatArray) -> Influence:
+        """Return what rows move a function of hazards by, from its derivatives (T, K)."""
         rows, sets = self.rows, self.sets
         per = by_hazards / sets.at_risk[:, None]
         passed = np.cumsum((per * self.hazards).sum(axis=1))
@@ -150,7 +147,7 @@ class ArmSets:
         place, cause = np.searchsorted(sets.times, rows.time[own]), rows.cause[own]
         u = np.zeros(len(rows.time))
         u[own] = np.where(cause > 0, per[place, np.maximum(cause - 1, 0)], 0.0) - passed[place]
-        return rows.moved_by(u, known=known)
+        return rows.moved_by(u)
 
     def of_logarithm(self, time: float) -> Influence:
         """Return that of the logarithm of survival at a time."""
