@@ -39,6 +39,8 @@ class Design:
         The share of cells that private rows lack.
     causes : int
         1, or 2 with a competing cause that depends on covariates in another way.
+    slopes : tuple of float
+        How the logarithm of the first cause's hazard depends on the covariates.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Design:
     shift: float = 0.0
     missing: float = 0.0
     causes: int = 1
+    slopes: tuple[float, ...] = tuple(OUTCOME)
 
     def people(self, rng: np.random.Generator, rows: int, *, public: bool) -> pd.DataFrame:
         """Return rows without missing cells."""
@@ -63,7 +66,7 @@ class Design:
 
     def rates(self, X: np.ndarray, treated: np.ndarray | float) -> np.ndarray:
         """Return hazards (K, n) per year, which are constant in time."""
-        first = SCALE * np.exp(X @ OUTCOME + self.effect * np.asarray(treated))
+        first = SCALE * np.exp(X @ np.array(self.slopes) + self.effect * np.asarray(treated))
         other = SCALE * DEATH * np.exp(-X @ OUTCOME / 2.0) * np.ones_like(first)
         return np.stack([first, other])[: self.causes]
 
@@ -90,7 +93,8 @@ DESIGNS = (
     Design("10 % of rows lack a cell", missing=0.013),
     Design("two causes", causes=2),
 )
-NULL = Design("no effect", effect=0.0)
+NULL = Design("no effect", effect=0.0, slopes=(0.5, -0.4, 0.3, 0.0, 0.2))
+"""Treatment changes nothing, and depends on what the hazard depends on."""
 
 
 @cache
@@ -109,7 +113,7 @@ def truth_of(design: Design) -> tuple[np.ndarray, float]:
 
 
 def one_data_set(design: Design, epsilon: float, seed: int) -> Mapping[str, np.ndarray]:
-    """Return errors, reported and planned errors, what intervals hold, and p-values with and without weights."""
+    """Return errors of incidences at the ends and of the difference of means, reported, planned, and what is held."""
     rng = np.random.default_rng(70_000 + seed)
     private, public = (design.people(rng, rows, public=other) for rows, other in ((PRIVATE, False), (PUBLIC, True)))
     if design.missing:
@@ -126,17 +130,30 @@ def one_data_set(design: Design, epsilon: float, seed: int) -> Mapping[str, np.n
     truth, apart = truth_of(design)
     values = truth.ravel() if design.causes > 1 else 1.0 - truth.ravel()
     mean = curves.restricted_mean(REACH, differences=True).iloc[0]
-    plain = hdpf.survfit("Surv(time, event) ~ a", study, times=TIMES).fit(epsilon / 2)
-    ratio = curves.logrank_test().hazard_ratios().iloc[0]
     return {
         "error": table["estimate"].to_numpy() - values,
         "std error": table["std_error"].to_numpy(),
-        "planned": planned["std_error"].to_numpy(),
+        "planned": planned["std_error"].to_numpy() if design.causes == 1 else table["std_error"].to_numpy(),
         "covered": ((table["conf_low"] <= values) & (values <= table["conf_high"])).to_numpy().astype(float),
         "mean error": np.array([mean["estimate"] - apart]),
         "mean std error": np.array([mean["std_error"]]),
         "mean covered": np.array([float(mean["conf_low"] <= apart <= mean["conf_high"])]),
-        "p": np.array([curves.logrank_test().p_value]),
-        "unweighted p": np.array([plain.logrank_test().p_value]),
-        "ratio covered": np.array([float(ratio["conf_low"] <= 1.0 <= ratio["conf_high"])]),
+    }
+
+
+def one_test(epsilon: float, seed: int) -> Mapping[str, float]:
+    """Return p-values of weighted and unweighted log-rank tests where treatment changes nothing."""
+    rng = np.random.default_rng(90_000 + seed)
+    private, public = (NULL.people(rng, rows, public=other) for rows, other in ((PRIVATE, False), (PUBLIC, True)))
+    study = hdp.Study(private=private, public=public, schema=NULL.schema, budget=hdp.Budget(epsilon=2 * epsilon))
+    weighting = hdp.propensity(FORMULA, study, epsilon=epsilon / 2).weights()
+    weighted, plain = (
+        hdpf.survfit("Surv(time, event) ~ a", study, times=TIMES, weighting=each).fit(epsilon / 2).logrank_test()
+        for each in (weighting, None)
+    )
+    ratio = weighted.hazard_ratios().iloc[0]
+    return {
+        "p": weighted.p_value,
+        "unweighted p": plain.p_value,
+        "ratio covered": float(ratio["conf_low"] <= 1.0 <= ratio["conf_high"]),
     }
