@@ -265,13 +265,19 @@ class Stacked:
         w = people.weights * e * (1.0 - e)
         return np.asarray(self.means - (self.means @ w / w.sum())[:, None])
 
+    @property
+    def per_weight(self) -> FloatArray:
+        """``sum_i psi^2 / W`` (2,), ``W = n E[e (1 - e)]``: over ``W`` it is the variance of ``zeta``."""
+        people, e = self.people, self.people.propensity
+        chances, weights = np.stack([1.0 - e, e]), np.stack([e, 1.0 - e])
+        squares = people.mean(chances * weights**2 * (self._centred**2 + self.residual))
+        return np.asarray(squares / people.overlap)
+
     def equations(self) -> tuple[FloatArray, FloatArray]:
         """Return the covariance (2, 2) of ``zeta``, and that of ``zeta`` with the propensity's error (2, p)."""
         people, e, centred = self.people, self.people.propensity, self._centred
         chances, weights = np.stack([1.0 - e, e]), np.stack([e, 1.0 - e])
-        squares = people.mean(chances * weights**2 * (centred**2 + self.residual))
-        # sum_i psi^2 / W^2, with W = n E[e (1 - e)]
-        own = np.diag(squares / (people.overlap * self.weights))
+        own = np.diag(self.per_weight / self.weights)
         scores = np.stack([-e, 1.0 - e]) * chances * weights * centred  # x (a - e) psi, for a = 0 and a = 1
         crossed = (scores * people.weights) @ people.X / people.overlap
         return own, np.asarray(crossed @ self.sampling)

@@ -136,7 +136,7 @@ class TreatmentEffectRequest:
         query = self.query(epsilon)
         noise = tuple(prepare(query, site_facts_of(self.study, size)).noise_sd for size in people.values())
         expected = expected_cells(query, self.people, self.model, records=sum(people.values()), noise=noise)
-        found, _ = self._estimate(expected, seed=NO_SEED)
+        found, _, _ = self._estimate(expected, seed=NO_SEED)
         frame = effects_frame(found, binary=query.cells == BINARY, alpha=0.05)
         parts = np.sqrt(np.maximum(np.diag(found.privacy), 0.0) / np.maximum(np.square(found.bse.to_numpy()), 1e-300))
         share = np.append(parts, [parts[2]] * (len(frame) - len(parts)))
@@ -154,7 +154,7 @@ class TreatmentEffectRequest:
         own = guarantees[0] if len(study.sites) == 1 else over_sites(guarantees)
         cells = cells_of(query, list(releases.values()))
         hashes = [each.sha256 for each in (*weighting.propensity.releases, *releases.values())]
-        estimate, imbalance = self._estimate(cells, seed=codec.sha256(hashes))
+        estimate, imbalance, per_weight = self._estimate(cells, seed=codec.sha256(hashes))
         return TreatmentEffect(
             schema=study.schema,
             formula=self.formula,
@@ -168,10 +168,11 @@ class TreatmentEffectRequest:
             imbalance=imbalance,
             effective_share=self.people.effective_share,
             public_rows=self.public_rows,
+            per_weight=per_weight,
         )
 
-    def _estimate(self, cells: Cells, *, seed: str) -> tuple[Estimate, tuple[Imbalance, ...]]:
-        """Return the effects of cells with their errors, and what imbalance the propensity's noise leaves."""
+    def _estimate(self, cells: Cells, *, seed: str) -> tuple[Estimate, tuple[Imbalance, ...], tuple[float, float]]:
+        """Return the effects of cells with their errors, what imbalance noise leaves, and `Stacked.per_weight`."""
         rng = draws.generator(codec.sha256(["propensity", seed]))
         errors = self.errors or PropensityErrors.of(self.weighting.propensity.estimate, rng)
         stacked = stacked_of(cells, self.people, self.model, errors)
@@ -181,7 +182,9 @@ class TreatmentEffectRequest:
         )
         found = effects_of(cells, stacked, errors, terms=terms, seed=seed)
         names = self.weighting.propensity.estimate.terms
-        return found, imbalance_left(self.people, errors.privacy, names, rng)
+        left = imbalance_left(self.people, errors.privacy, names, rng)
+        untreated, treated = stacked.per_weight.tolist()
+        return found, left, (untreated, treated)
 
     def __repr__(self) -> str:
         return f"<treatment effect to ask for: {self.formula}>"

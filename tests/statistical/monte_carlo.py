@@ -16,7 +16,7 @@ from tests import seeded
 
 R = TypeVar("R")
 
-PART = 20
+PART = 200
 """Data sets that are simulated, and kept, at a time."""
 
 OF_THE_MODEL = (

@@ -89,9 +89,9 @@ def test_adjusted_curves_hold_the_truth(page):
         "## Adjusted curves",
         "",
         f"Survival, or of two causes the incidence of the first, at {len(curves.TIMES)} ends in both arms: root mean "
-        "square over ends (at which most data sets state a curve) of the error over the reported one, the largest mean error in reported ones, mean planned "
-        "over reported error, and coverage of 95 % limits. Then the difference of restricted means to "
-        f"{curves.REACH:g} years.",
+        "square over ends (at which most data sets state a curve) of the error over the reported one, the largest mean "
+        "error in reported ones, mean planned over reported error, and coverage of 95 % limits. Then the difference of "
+        f"restricted means to {curves.REACH:g} years.",
         "",
     ]
     headers = ("design", "epsilon", "sets", "error / reported", "largest mean error", "planned / reported", "coverage")

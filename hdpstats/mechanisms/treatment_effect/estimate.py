@@ -55,6 +55,13 @@ class Cells:
         return np.asarray(np.clip(high / totals, 0.0, 1.0))
 
     @property
+    def noise_of_places(self) -> FloatArray:
+        """The variance (2,) of what the noise of the cells adds to the places, to first order."""
+        at = np.linspace(0.0, 1.0, self.query.cells)
+        slopes = at - self.places(self.weights)[:, None]
+        return np.asarray((slopes**2).sum(axis=1) * (self.sd / np.maximum(self.totals, 1e-3)) ** 2)
+
+    @property
     def variances(self) -> FloatArray:
         """The weighted variances (2,) of the places."""
         p = self.places(self.weights)
