@@ -413,9 +413,7 @@ class TreatmentEffect(Reported, Saved):
             blocks=[
                 named_values(self._head()),
                 block,
-                *privacy_blocks(
-                    guarantee_rows(self.guarantee, given, self._earlier), self.guarantee, given, self._earlier
-                ),
+                *privacy_blocks(guarantee_rows(self.guarantee, given, before), self.guarantee, given, before),
             ],
             notes=self._notes(table),
             badges=guarantee_badges(self.guarantee),

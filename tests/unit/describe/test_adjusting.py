@@ -137,6 +137,12 @@ def test_the_guarantee_and_every_statement_count_the_propensity_too(curves):
     assert "estimation of the weights" in str(curves.logrank_test())
 
 
+def test_figures_say_that_weights_are_at_risk(curves):
+    shown = [each.get_text() for each in curves.plot().texts]
+    assert "Weight at risk (noisy)" in shown
+    assert "Number at risk (noisy)" not in shown
+
+
 def test_plain_curves_have_a_paragraph_too():
     plain = hdpf.survfit(OUTCOME, study_of(), times=TIMES).fit(epsilon=1.0)
     assert "Kaplan-Meier curves" in plain.methods_text()
