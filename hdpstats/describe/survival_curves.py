@@ -273,7 +273,8 @@ class CurvesRequest:
         # noise of m sites adds up: as if one site had the mean number of people
         share = smallest_share(study.public, self.grouping, levels)
         if self.weighting is not None:
-            share = with_rows(self.weighting.propensity, study.public).people.overlap
+            # on a coarse grid: the same intervals on every machine
+            share = float(f"{with_rows(self.weighting.propensity, study.public).people.overlap:.1g}")
         group = sum(people.values()) / len(people) * share
         effective = float(epsilon) * 2 / study.relation.persons_changed
         crossed = tuple(

@@ -181,4 +181,4 @@ class ArmSets:
         for time in times.tolist():
             moved = self.of_logarithm(time) if cause is None else self.of_incidence(cause, time)
             found.append(self.rows.covariance(moved, moved))
-        return np.sqrt(np.array(found))
+        return np.asarray(np.sqrt(np.array(found)), dtype=np.float64)
