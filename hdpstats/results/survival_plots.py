@@ -82,7 +82,7 @@ def plot_survival(
             axis = _axis_of(fit, opened.facts, axes, time_unit)
             groups = zip(_names(at_risk, None), rows, strict=True)
             lines = [(name, ink(), each.at_risk(axis.ticks)) for name, (_, each) in groups]
-            draw_at_risk(axes, axis, lines, noisy=at_risk.source == "private")
+            draw_at_risk(axes, axis, lines, noisy=at_risk.source == "private", weighted=at_risk.adjusted is not None)
     return parts[0]
 
 
@@ -282,7 +282,7 @@ def _close(
             (name, colour, curve.at_risk(axis.ticks))
             for name, colour, curve in zip(names, panel.colours, shown, strict=False)
         ]
-        draw_at_risk(axes, axis, rows, noisy=curves.source == "private")
+        draw_at_risk(axes, axis, rows, noisy=curves.source == "private", weighted=curves.adjusted is not None)
     if not any(curve.known for curve in shown):
         axes.text(0.5, 0.5, HIDDEN, transform=axes.transAxes, ha="center", va="center", fontsize="small", wrap=True)
     if legend:

@@ -53,6 +53,8 @@ SHOWN = {
             "2-differential privacy (pure) in all: 1 for the effect, 1 for the propensity model",
             "Records without a value of event3 were left out.",
             "Balance before and after weighting, differentially private",
+            "Predicted standard errors of Surv(time, event) ~ hormon, 2982 private people; nothing is spent",
+            "Kaplan-Meier curves of Surv(time, event) ~ hormon were estimated by group.",
         ),
     },
     "docs/how-to/choose-epsilon": {"r": ("0.0091",), "python": ("standard errors about 53% smaller",)},

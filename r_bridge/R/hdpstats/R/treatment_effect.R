@@ -17,6 +17,18 @@ dp_propensity <- function(formula, data, epsilon, ..., description = NULL, repli
   result
 }
 
+dp_propensity_public <- function(formula, data) {
+  if (!missing(formula) && !missing(data) && inherits(formula, "dp_study")) {
+    study <- formula
+    formula <- data
+    data <- study
+  }
+  .check_data(data, sys.call())
+  result <- .py("propensity_public", list(formula = .formula_text(formula, sys.call()), data = data))
+  result$call <- .without_data(match.call())
+  result
+}
+
 dp_weights <- function(x, kind = "overlap") {
   if (!inherits(x, "dp_propensity")) .refuse("x must be a propensity model, as of dp_propensity()", sys.call())
   .py("weighting", list(propensity = x, kind = kind))
