@@ -271,9 +271,7 @@ class Found:
     theta: np.ndarray
 
 
-def worst(
-    regime: Regime, *, density: Density | None = None, pairs: int = 150, climbs: int = 6, seed: int = 1
-) -> Found:
+def worst(regime: Regime, *, density: Density | None = None, pairs: int = 150, climbs: int = 6, seed: int = 1) -> Found:
     """Return the largest privacy loss that a search over pairs of neighbours, shared people and points finds.
 
     Both orders of an added person are searched: the person is there, or is not. Up to two other people are there many
