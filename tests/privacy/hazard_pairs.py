@@ -271,11 +271,11 @@ class Found:
     theta: np.ndarray
 
 
-def worst(regime: Regime, *, density: Density | None = None, pairs: int = 150, seed: int = 1) -> Found:
+def worst(regime: Regime, *, density: Density | None = None, pairs: int = 150, climbs: int = 6, seed: int = 1) -> Found:
     """Return the largest privacy loss that a search over pairs of neighbours, shared people and points finds.
 
     Both orders of an added person are searched: the person is there, or is not. Up to two other people are there many
-    times each, so that the noise may point anywhere.
+    times each, so that the noise may point anywhere. From the best pairs, as many as ``climbs``, points are improved.
     """
     rng = np.random.default_rng(seed)
     density = density_of(regime) if density is None else density
@@ -301,7 +301,7 @@ def worst(regime: Regime, *, density: Density | None = None, pairs: int = 150, s
         best = int(np.argmax(losses))
         candidates.append((float(losses[best]), points[best], loss))
     candidates.sort(key=lambda each: -each[0])
-    polished = [_climb(rng, theta, loss) for _, theta, loss in candidates[:3]]
+    polished = [_climb(rng, theta, loss) for _, theta, loss in candidates[:climbs]]
     return max(polished, key=lambda each: each.loss)
 
 

@@ -164,9 +164,9 @@ MODELS = {
 @pytest.mark.parametrize("name", MODELS)
 def test_no_person_moves_the_sum_farther_than_the_noise_allows_for(name: str) -> None:
     query = make_query(MODELS[name])
-    replaced, added = farthest(query)
+    replaced, added = farthest(query, trials=24)
     claimed = {relation: float(gradient.calibrate(query, relation=relation).sensitivity.value) for relation in Relation}
-    assert 0.8 * claimed[Relation.REPLACE_ONE] < replaced <= claimed[Relation.REPLACE_ONE]
+    assert 0.75 * claimed[Relation.REPLACE_ONE] < replaced <= claimed[Relation.REPLACE_ONE]
     assert 0.98 * claimed[Relation.ADD_OR_REMOVE_ONE] < added <= claimed[Relation.ADD_OR_REMOVE_ONE]
 
 

@@ -1,6 +1,9 @@
 # What several files use. Everything needs Python: without it each test skips and says so.
 need_python <- function() skip_if_not(dp_available(), "no Python with hdpstats (set HDPSTATS_PYTHON)")
 
+# Tests that take a second or more each, and run where all are asked for: by R CMD check, and every night.
+takes_long <- function() skip_if(identical(getOption("hdpstats.tests"), "short"), "takes long")
+
 # Tests in a process of their own need the package in a library, which the R inside Python does without.
 need_installed <- function() {
   skip_if_not(nzchar(system.file(package = "hdpstats", lib.loc = .libPaths())), "the package is in no library")

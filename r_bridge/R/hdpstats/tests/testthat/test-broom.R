@@ -2,6 +2,7 @@
 
 test_that("every object is a table: for as.data.frame, data.frame, tibble, kable and tidy", {
   need_python()
+  takes_long()
   study <- breast_cancer(epsilon = 20)
   fit <- dp_logit(event3 ~ age + size, data = study, epsilon = 3)
   curves <- dp_survfit(Surv(time, event) ~ hormon, study, epsilon = 1, times = 365 * 1:5)
@@ -61,6 +62,7 @@ test_that("what broom.helpers asks for gives the headers of gtsummary", {
 
 test_that("multcomp reads coefficients, covariances and the rows of factors", {
   need_python()
+  takes_long()
   skip_if_not_installed("multcomp")
   study <- public_study()
   fit <- dp_fit_public(event3 ~ age + size, study)

@@ -68,6 +68,7 @@ test_that("a label that is changed later is no new question", {
 
 test_that("curves of more groups than colours have a panel each, whose lines are those of the table", {
   need_python()
+  takes_long()
   curves <- dp_survfit_public(Surv(time, event) ~ stage, nine_study())
   calls <- calls_of(expect_identical(plot(curves), curves))
   drawn <- lines_in(calls)
@@ -90,6 +91,7 @@ test_that("curves of more groups than colours have a panel each, whose lines are
 
 test_that("incidences of several causes are drawn and printed", {
   need_python()
+  takes_long()
   curves <- dp_survfit_public(Surv(time, cause) ~ hormon, nine_study())
   drawn <- lines_in(calls_of(plot(curves, cause = c("relapse", "death"))))
   expect_length(drawn, 4L)

@@ -99,6 +99,7 @@ test_that("a Poisson or multinomial fit without its epsilon or its outcome's dec
 
 test_that("several rows of a person are taken, counted by correlation, and public fits are geepack's", {
   need_python()
+  takes_long()
   patients <- rep(1:300, rep(1:3, 100))
   visit <- seq_along(patients)
   visits <- data.frame(

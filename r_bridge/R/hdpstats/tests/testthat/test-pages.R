@@ -20,6 +20,7 @@ everything <- function() {
 
 test_that("every object has a page, in IRkernel and in documents", {
   need_python()
+  takes_long()
   skip_if_not_installed("repr")
   skip_if_not_installed("knitr")
   before <- knitr::opts_knit$get(c("rmarkdown.pandoc.to", "out.format"))

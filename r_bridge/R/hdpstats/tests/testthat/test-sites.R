@@ -88,6 +88,7 @@ test_that("one of the sites is a study of its own with the same account", {
 
 test_that("a hazard is fitted to several sites in rounds, and drawn as a forest", {
   need_python()
+  takes_long()
   study <- hospitals(budget = dp_budget(5, 1e-5))
   fit <- dp_hazard(Surv(time, event) ~ age + log1p(nodes), study, epsilon = c(Oslo = 1, Bergen = 1, Turku = 2), intervals = 6,
                    delta = 1e-6, mechanism = list(name = "clipped_newton", rounds = 2))
@@ -105,6 +106,7 @@ test_that("a hazard is fitted to several sites in rounds, and drawn as a forest"
 
 test_that("results are combined in groups of groups, also in another session", {
   need_python()
+  takes_long()
   study <- hospitals(budget = dp_budget(3))
   fits <- lapply(c(Oslo = "Oslo", Bergen = "Bergen", Turku = "Turku"), function(site) {
     dp_logit(event3 ~ age + hormon, dp_at(study, site), epsilon = 2)
