@@ -83,3 +83,10 @@ def test_a_dark_plan_is_written_in_light_and_unknown_errors_leave_gaps():
     levels = plan(None, "y ~ x").frame.replace({"term": {"x": "2:Intercept"}})
     both = pd.concat([levels, levels.assign(term="2:x")])
     assert [panel.get_title() for panel in plot_plan(both).axes if panel.get_title()] == ["2:x"]
+
+
+def test_the_lowest_panel_of_each_column_has_numbers_below_its_axis():
+    rows = [(term, at, 1 / at, 1.1 / at, 0.5) for term in "abcd" for at in (0.5, 1.0)]
+    frame = pd.DataFrame(rows, columns=["term", "epsilon", "std_error", "private_only", "public_only"])
+    drawn = [panel for panel in plot_plan(frame).axes if panel.get_title()]
+    assert [panel.xaxis.get_tick_params()["labelbottom"] for panel in drawn] == [False, True, True, True]

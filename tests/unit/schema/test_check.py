@@ -145,10 +145,8 @@ def test_a_code_for_missing_is_not_taken_for_a_number_in_another_unit():
 
 
 def test_heights_in_metres_among_centimetres_are_named():
-    heights = [150.0 + place for place in range(30)]
-    found = hdp.check(
-        pd.DataFrame({" height": [*heights, 1.5, 1.6, 1.7]}), hdp.Schema({" height": hdp.Continuous(120, 220)})
-    )
+    heights = [*(150.0 + place for place in range(30)), 1.5, 1.6, 1.7]
+    found = hdp.check(pd.DataFrame({"height": heights}), hdp.Schema(height=hdp.Continuous(120, 220)))
     words = "; ".join(found.columns[0].advice)
     assert "3 of 33 numbers, such as 1.5, would be like the others if multiplied by 100" in words
 
