@@ -1,6 +1,7 @@
 """The files of a new site: they are enough to serve from, and explain every key."""
 
 import configparser
+import json
 import os
 import re
 import shutil
@@ -117,6 +118,15 @@ def test_the_unit_serves_the_settings_and_waits_for_the_drain(folder):
         )
         ours = [line for line in done.stderr.splitlines() if "hdpstats.service" in line]
         assert [line for line in ours if "User" not in line and "not executable" not in line] == []
+
+
+def test_the_container_asks_the_address_of_health(folder):
+    lines = (folder / "Containerfile").read_text().splitlines()
+    command = json.loads(next(line for line in lines if line.startswith("HEALTHCHECK")).partition("CMD ")[2])
+    health = SiteSettings.from_yaml(folder / "site.yaml").health
+    assert f"http://127.0.0.1:{health.port}/ready" in command[-1]
+    assert subprocess.run([sys.executable, *command[1:]], capture_output=True, check=False).returncode == 1  # none runs
+    assert json.loads(lines[-1].removeprefix("CMD ")) == ["hdpstats", "site", "serve", f"{folder}/site.yaml"]
 
 
 @pytest.mark.wide
