@@ -13,6 +13,8 @@
 #   make validate  slow statistical studies; writes vignettes/validation/
 #   make audit     searches for violations of every guarantee; writes vignettes/validation/guarantees.md
 #   make bench     fits and descriptions against diffprivlib, statsmodels, scikit-learn, glum, pandas and R; timings of samplers
+#   make release   wheel and source archive, the same bytes each time, tried in empty environments; a bill of materials: dist/
+#   make lock      requirements of CI with hashes: tools/requirements-ci.txt
 #   make clean     remove environments and caches
 
 PYTHON ?= python3
@@ -31,7 +33,10 @@ THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 TESTS_OF_CELLS := tests/properties/test_cells_apart.py tests/properties/test_total_maps.py tests/unit/schema
 TESTS_OF_CELLS_NEED := hypothesis pytest pytest-benchmark pytest-randomly
 
-.PHONY: demo test test-wide test-entropy test-pandas2 setup compiled debs lint style types layers docs docs-serve docs-archive validate audit bench clean
+# Requirements of CI and of releases, each with the hashes of its files.
+LOCKING := --quiet --generate-hashes --allow-unsafe --strip-extras --no-header --no-annotate --no-emit-index-url --no-emit-find-links
+
+.PHONY: demo test test-wide test-entropy test-pandas2 setup compiled debs lint style types layers docs docs-serve docs-archive validate audit bench release lock clean
 .DEFAULT_GOAL := setup
 
 demo: $(VENV)/.core
@@ -102,6 +107,19 @@ bench: setup
 	$(BIN)/python -m benchmarks.service
 	$(BIN)/python -m pytest tests/benchmarks --benchmark-only
 
+# What builds and checks a release is in an environment of its own, from the locked requirements.
+release: debs $(VENV)/release/.ready
+	$(VENV)/release/bin/python tools/release.py
+
+lock: $(VENV)/release/.ready
+	$(VENV)/release/bin/pip-compile $(LOCKING) --upgrade --extra all --extra r-cells --extra dev --build-deps-for editable -o tools/requirements-ci.txt pyproject.toml
+	$(VENV)/release/bin/pip-compile $(LOCKING) --upgrade -o tools/requirements-release.txt tools/requirements-release.in
+
+$(VENV)/release/.ready: pyproject.toml tools/requirements-release.txt
+	$(PYTHON) -m venv $(VENV)/release
+	$(VENV)/release/bin/python -m pip install --quiet --requirement tools/requirements-release.txt
+	@touch $@
+
 # A virtual environment with the package alone: all that the demo needs.
 $(VENV)/.core: pyproject.toml
 	@$(PYTHON) -m venv $(VENV) 2>/dev/null || { $(APT) update -q && $(APT) install -yq python3-venv && $(PYTHON) -m venv $(VENV); }
@@ -112,9 +130,15 @@ $(VENV)/.core: pyproject.toml
 debs:
 	@dpkg -s $(DEBS) >/dev/null 2>&1 || { $(APT) update -q && $(APT) install -yq --no-install-recommends $(DEBS); }
 
-# Every extra and the development tools. R comes before rpy2, which looks for it when it is installed.
+# Every extra and the development tools; with LOCKED=1 in the versions, and from the files, that `make lock` wrote for
+# Python 3.11. R comes before rpy2, which looks for it when it is installed.
 $(VENV)/.everything: $(VENV)/.core | debs
+ifdef LOCKED
+	RPY2_CFFI_MODE=ABI $(BIN)/python -m pip install --quiet --require-hashes --requirement tools/requirements-ci.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+else
 	RPY2_CFFI_MODE=ABI $(BIN)/python -m pip install --quiet --editable ".[all,r-cells,dev]"
+endif
 	@touch $@
 
 clean:

@@ -26,7 +26,8 @@ extensions = [
     "extension",
 ]
 root_doc = "docs/index"
-include_patterns = ["docs/**", "vignettes/**", "benchmarks/results/*.md", "CHANGELOG.md", "CONTRIBUTING.md"]
+include_patterns = ["docs/**", "vignettes/**", "benchmarks/results/*.md"]
+include_patterns += ["CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"]
 exclude_patterns = ["docs/*.py", "docs/jupyter_execute", "docs/_*", "**/__pycache__", "**/*.db*"]
 exclude_patterns += [".*", "hdpstats", "r_bridge", "tests"]  # not walked through
 templates_path = [str(Path(__file__).parent / "_templates")]

@@ -16,6 +16,7 @@ import yaml
 
 from hdpstats import __version__
 from hdpstats._base.errors import ArgumentError, HdpError
+from hdpstats._base.validation import printable
 from hdpstats.ledger import (
     Disclosure,
     KnownHead,
@@ -332,9 +333,34 @@ def _answer(arguments: argparse.Namespace) -> None:
         raise ArgumentError("out must name the file to write: --out release.json", argument="out")
     custodian.protect_process()
     made = custodian.answer(
-        settings, arguments.request, arguments.out, analyst=who, by=arguments.approve, public=public
+        settings,
+        arguments.request,
+        arguments.out,
+        analyst=who,
+        by=arguments.approve,
+        sha256=arguments.sha256,
+        public=public,
     )
     print(f"{arguments.out} answers request {made.request_sha256[:12]}: send it to who asked")
+
+
+def _approve(arguments: argparse.Namespace) -> None:
+    custodian, settings = _settings(arguments)
+    made = custodian.approve(
+        settings,
+        arguments.request,
+        by=arguments.by,
+        sha256=arguments.sha256,
+        analyst=arguments.analyst,
+        public=arguments.public,
+    )
+    print(f"request {made.request[:12]} of {made.analyst} is approved by {made.by} at {made.at}")
+
+
+def _watch(arguments: argparse.Namespace) -> None:
+    custodian, settings = _settings(arguments)
+    custodian.protect_process()
+    custodian.watch(settings, arguments.inbox, arguments.outbox, every=arguments.every)
 
 
 def _site_disclosure(arguments: argparse.Namespace) -> None:
@@ -426,11 +452,26 @@ def _add_site(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     answer.add_argument("--out", metavar="FILE", type=Path, help="the release file to write")
     answer.add_argument("--analyst", metavar="NAME", help="who sent it; needed where the settings name several")
     answer.add_argument("--approve", metavar="NAME", help="record that this person approves it, before it is charged")
+    answer.add_argument("--sha256", metavar="HEX", help="with --approve: which request, as --dry-run shows it")
     answer.add_argument("--public", metavar="FILE", type=Path, help="its public rows (CSV, Parquet), where it has none")
     answer.add_argument("--dry-run", action="store_true", help="say what it asks and would cost; read no row")
+    approving = verbs.add_parser("approve", help="record who approves a request file, which then may be charged")
+    approving.add_argument("settings", metavar="SITE.YAML", help="the settings of the site")
+    approving.add_argument("request", metavar="REQUEST.JSON", type=Path, help="what the analyst sent")
+    approving.add_argument("--by", metavar="NAME", required=True, help="who approves it")
+    approving.add_argument("--sha256", metavar="HEX", required=True, help="which request, as --dry-run shows it")
+    approving.add_argument("--analyst", metavar="NAME", help="who sent it, where it is not signed")
+    approving.add_argument("--public", metavar="FILE", type=Path, help="its public rows, where it has none")
+    watching = verbs.add_parser(
+        "watch", help="answer request files that come into a folder, until the process is ended"
+    )
+    watching.add_argument("settings", metavar="SITE.YAML", help="the settings of the site")
+    watching.add_argument("inbox", metavar="INBOX", type=Path, help="where request files come: INBOX/ANALYST/NAME.json")
+    watching.add_argument("outbox", metavar="OUTBOX", type=Path, help="where answers go: OUTBOX/ANALYST/SHA256.json")
+    watching.add_argument("--every", metavar="SECONDS", type=float, default=5.0, help="between two looks; 5 by default")
     key = verbs.add_parser("key", help="make a key that signs tokens: STEM.key, and STEM.pub for the sites")
     key.add_argument("stem", metavar="STEM", help="the files' common name")
-    signing = verbs.add_parser("signing-key", help="make a key that signs releases: STEM.key, and STEM.pub for readers")
+    signing = verbs.add_parser("signing-key", help="make a key that signs releases or requests: STEM.key, STEM.pub")
     signing.add_argument("stem", metavar="STEM", help="the files' common name")
     token = verbs.add_parser("token", help="print a token of an analyst")
     token.add_argument("--key", required=True, metavar="FILE", help="the key that signs, from `hdpstats site key`")
@@ -449,6 +490,8 @@ def _add_site(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         (check, _check),
         (resume, _resume),
         (answer, _answer),
+        (approving, _approve),
+        (watching, _watch),
         (noting, _note),
         (key, _key),
         (token, _token),
@@ -497,6 +540,9 @@ def _request(arguments: argparse.Namespace) -> None:
     from hdpstats.sites import Study
 
     options = dict(_option(word) for word in arguments.option)
+    taken = sorted({"model", "formula", "data", "epsilon", "attach_public", "path", "key"} & options.keys())
+    if taken:
+        raise ArgumentError(f"option must not be {taken[0]}, which the command has itself", argument="option")
     study = Study(
         public=_public(arguments.public),
         schema=Schema.from_yaml(arguments.schema),
@@ -511,6 +557,7 @@ def _request(arguments: argparse.Namespace) -> None:
         epsilon=arguments.epsilon,
         attach_public=not arguments.name_public,
         path=arguments.out,
+        key=arguments.key,
         **options,
     )
     print(f"{arguments.out} is request {asked.sha256[:12]}: send it to the custodian, and keep it")
@@ -519,7 +566,16 @@ def _request(arguments: argparse.Namespace) -> None:
 def _result(arguments: argparse.Namespace) -> None:
     from hdpstats.exchange import read_result  # which other commands do without
 
-    result = read_result(arguments.release, arguments.request, public=_public(arguments.public), key=arguments.key)
+    keys, files = arguments.key, arguments.release
+    if keys and len(keys) != len(files):
+        raise ArgumentError("key must be given once for each release file, in their order", argument="key")
+    named = {f"site {number}": file for number, file in enumerate(files, start=1)}
+    of_sites = dict(zip(named, keys, strict=True)) if keys else None
+    public = _public(arguments.public)
+    if len(files) == 1:
+        result = read_result(files[0], arguments.request, public=public, key=keys[0] if keys else None)
+    else:
+        result = read_result(named, arguments.request, public=public, key=of_sites)
     result.to_json(arguments.out)
     print(result.summary())
 
@@ -554,14 +610,22 @@ def parser() -> argparse.ArgumentParser:
     asking.add_argument("--unit", metavar="COLUMN", help="the column that names the person, as at the site")
     asking.add_argument("--max-rows-per-unit", metavar="N", type=int, help="with --unit, as at the site")
     asking.add_argument("--n-max", metavar="N", type=int, help="the declared number of people, as at the site")
+    asking.add_argument("--key", metavar="STEM.key", help="your private key, which signs the request")
     asking.add_argument("--option", metavar="NAME=VALUE", action="append", default=[], help="such as intervals=24")
     asking.add_argument("--out", metavar="FILE", type=Path, required=True, help="the request file to write")
     asking.set_defaults(run=_request)
     reading = commands.add_parser("result", help="read a site's answer to a request file")
     reading.add_argument("request", metavar="REQUEST.JSON", type=Path, help="the request that was sent")
-    reading.add_argument("release", metavar="RELEASE.JSON", type=Path, help="the site's answer")
+    reading.add_argument(
+        "release", metavar="RELEASE.JSON", type=Path, nargs="+", help="the site's answer, or several's"
+    )
     reading.add_argument("--public", metavar="FILE", type=Path, help="the public rows, where the request has none")
-    reading.add_argument("--key", metavar="STEM.pub", help="the site's key, that every release must be signed with")
+    reading.add_argument(
+        "--key",
+        metavar="STEM.pub",
+        action="append",
+        help="the site's key, that its file must be signed with; of several sites one for each, in their order",
+    )
     reading.add_argument("--out", metavar="FILE", type=Path, required=True, help="the result file to write")
     reading.set_defaults(run=_result)
     qualifying = commands.add_parser("qualify", help="check this installation: numbers, guarantees, ledger, floats")
@@ -582,7 +646,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         arguments.run(arguments)
     except HdpError as error:
-        print(f"hdpstats: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"hdpstats: {printable(' '.join(str(error).split()))}", file=sys.stderr)
         return 2 if isinstance(error, ArgumentError) else 1
     return 0
 

@@ -303,10 +303,12 @@ def _survfit(
     times: Any = None,
     weights: Any = None,
     recorded: str = "within",
+    weighting: Any = None,
     **given: Any,
 ) -> Any:
     """Ask for survival curves, plan them, or return those of public rows."""
     options = {"formula": formula, "data": data, "times": _ends(times), "weights": weights, "recorded": recorded}
+    options |= {} if weighting is None else {"weighting": weighting}
     request = checked_call(hdpf.survfit, options, name="survfit")
     if verb == "plan":
         given["epsilon"] = elements(given.get("epsilon"))
@@ -349,6 +351,11 @@ def describe_plan(request: Any, epsilon: Any, n: int | None = None) -> Any:
 def propensity(formula: str, data: hdp.Study, **given: Any) -> Any:
     """Return a propensity model."""
     return checked_call(hdp.propensity, {"formula": formula, "data": data, **given}, name="propensity")
+
+
+def propensity_public(formula: str, data: hdp.Study) -> Any:
+    """Return the propensity model of public rows alone."""
+    return checked_call(hdp.propensity, {"formula": formula, "data": data}, name="propensity").fit_public()
 
 
 def weighting(propensity: hdp.Result, kind: str = "overlap") -> hdp.Weighting:
@@ -395,6 +402,7 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "describe": describe,
     "describe_plan": describe_plan,
     "propensity": propensity,
+    "propensity_public": propensity_public,
     "weighting": weighting,
     "treatment_effect": treatment_effect,
     "effect_plan": effect_plan,
@@ -493,9 +501,9 @@ def average_effects(
     return {"table": effects.frame, **guarantee_in_r(effects.guarantee)}
 
 
-def methods_text(result: hdp.Result | hdp.TreatmentEffect) -> str:
+def methods_text(result: hdp.Result | hdp.TreatmentEffect | hdp.SurvivalCurves) -> str:
     """Return the paragraph for a methods section."""
-    return str(instance(result, hdp.Result, hdp.TreatmentEffect).methods_text())
+    return str(instance(result, hdp.Result, hdp.TreatmentEffect, hdp.SurvivalCurves).methods_text())
 
 
 def result_to_docx(result: hdp.Result, path: str) -> None:

@@ -2,7 +2,7 @@
 
 from hypothesis import settings
 
-SAME_AGAIN = 5
+SAME_AGAIN = 10
 """Part of the examples that are enough where they are the same in every run."""
 
 

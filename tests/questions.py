@@ -206,6 +206,9 @@ def _questions(rows, names):
         "description": lambda: hdp.describe(with_public, ["x1", "k", "g", "many"], epsilon=1.0),
         "description of groups": lambda: hdp.describe(with_public, ["x1", "k", "g"], by="many", epsilon=1.0),
         "survival curves": lambda: hdpf.survfit("Surv(time, event) ~ many", data=with_public).fit(epsilon=1.0),
+        "adjusted survival curves": lambda: hdpf.survfit(
+            "Surv(time, event) ~ y", data=with_public, weighting=weighting
+        ).fit(epsilon=1.0),
         "sampling": fit(lambda: hdpf.logit("y ~ x1", data=with_public), delta=1e-3, mechanism="exponential"),
         "sampling of one": fit(lambda: hdpf.logit("y ~ 1", data=with_public), delta=1e-3, mechanism="exponential"),
         "sampling of a hazard": fit(

@@ -25,9 +25,11 @@ schema <- dp_schema(
   nodes = dp_continuous(0, 40, complete = TRUE),
   size = dp_categorical(c("<=20", "20-50", ">50"), complete = TRUE),
   hormon = dp_binary(complete = TRUE, label = "hormonal treatment"),
-  event3 = dp_binary()
+  event3 = dp_binary(),
+  time = dp_duration(2557, unit = "days"),
+  event = dp_binary()
 )
-study <- dp_study(private = rotterdam, public = gbsg, schema = schema, budget = dp_budget(epsilon = 6))
+study <- dp_study(private = rotterdam, public = gbsg, schema = schema, budget = dp_budget(epsilon = 8))
 study
 
 # %% [markdown]
@@ -67,6 +69,19 @@ plot(effect)
 # %%
 balance <- dp_describe(study, c("age", "nodes", "size"), weighting = w, epsilon = 2)
 plot(balance)
+
+# %% [markdown]
+# ## Adjusted survival curves
+#
+# The same weights give both arms' curves, with a log-rank test whose variance counts the estimation of the weights.
+
+# %%
+curves <- dp_survfit(Surv(time, event) ~ hormon, study, epsilon = 2, times = c(365.25 * 1:6, 2557), weighting = w)
+plot(curves)
+
+# %%
+dp_restricted_mean(curves, upto = 1826, differences = TRUE)
+dp_logrank_test(curves)
 
 # %% [markdown]
 # ## Beside the trial

@@ -95,6 +95,10 @@ class ChargedAgain(UserWarning):
     """A release was charged more than once: a process that computed it before ended without recording it."""
 
 
+class OlderRecipe(UserWarning):
+    """A call was charged before under an older recipe of queries: that release is returned, and nothing is charged."""
+
+
 def forgets_rows(function: Callable[P, T]) -> Callable[P, T]:
     """Let a failure of a function keep none of what the function was given or had made.
 
@@ -113,7 +117,7 @@ def forgets_rows(function: Callable[P, T]) -> Callable[P, T]:
         except BaseException as error:
             begun = error.__traceback__ is not None and error.__traceback__.tb_next is not None
             _empty(error, before)
-            ours = isinstance(error, HdpError | HdpWarning | ChargedAgain | MemoryError)
+            ours = isinstance(error, HdpError | HdpWarning | ChargedAgain | OlderRecipe | MemoryError)
             if ours or not isinstance(error, Exception) or not begun:
                 if error.__cause__ is not None:
                     error.__cause__ = None

@@ -25,6 +25,15 @@ def shown(value: object) -> str:
     return words if len(words) <= 60 else words[:57] + "..."
 
 
+def printable(words: str) -> str:
+    r"""Return a text with what cannot be printed written out: no text of others moves a cursor or forges a line.
+
+    >>> printable("a\x1b[2Jb\nc\u202ed")
+    'a\\x1b[2Jb\\nc\\u202ed'
+    """
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in words)
+
+
 def _refuse(name: str, value: object, expected: str) -> ArgumentError:
     return ArgumentError(f"{name} must be {expected}, not {shown(value)}", argument=name, expected=expected)
 

@@ -11,6 +11,7 @@ one: proofs are in docstrings and in ``vignettes/explanation``.
   differs.
 * ``qualification``: Whether this installation computes what it should, with a report for a validation file.
 * ``replay``: Record an answer on one data set, replay it on a neighbour: what differs must be inputs of noise alone.
+* ``scale``: Whether the noise that a computation draws is as large as its claim says.
 * ``sensitivity``: A search for the neighbours between which a statistic moves most, against a claim.
 """
 
@@ -18,10 +19,12 @@ from hdpstats.audit.density import Neighbours, PerturbedObjective, perturbed_obj
 from hdpstats.audit.fingerprint import Fingerprint, fingerprint
 from hdpstats.audit.outputs import Observation, epsilon_lower_bound, observe, skeleton
 from hdpstats.audit.replay import NoiseInput, Replay, add_noise, record_and_replay
+from hdpstats.audit.scale import FoundScale, noise_scale
 from hdpstats.audit.sensitivity import FoundSensitivity, sensitivity_search
 
 __all__ = [
     "Fingerprint",
+    "FoundScale",
     "FoundSensitivity",
     "Neighbours",
     "NoiseInput",
@@ -31,6 +34,7 @@ __all__ = [
     "add_noise",
     "epsilon_lower_bound",
     "fingerprint",
+    "noise_scale",
     "observe",
     "perturbed_objective",
     "privacy_loss",

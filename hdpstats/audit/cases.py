@@ -169,6 +169,9 @@ class _Listener(Site):
         self.public[table.sha256] = table
         self._site.put_public(table)
 
+    def received(self, query: Query) -> Release | None:
+        return self._site.received(query)
+
     def answer(self, query: Query) -> Release:
         if isinstance(query, CountQuery):
             return self._site.answer(query)

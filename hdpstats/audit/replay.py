@@ -171,6 +171,61 @@ def inputs_of_noise(call: Callable[[Any], Any], data: Any) -> list[list[float]]:
     return [[float(drawn.added[place]) for place in sorted(drawn.added)] for drawn in recorder.draws if drawn.added]
 
 
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Coins:
+    """The coins of sampling by rejection: the j-th shows heads with probability ``exp(-exponents[j])``.
+
+    ``rate`` is the privacy loss per unit of a difference of potentials.
+    """
+
+    rate: Fraction
+    exponents: tuple[float, ...] = field(compare=False)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DrawnNoise:
+    """One draw of the package's noise.
+
+    Attributes
+    ----------
+    noise : object
+        Its distribution, or `Coins`.
+    numbers : tuple of int
+        What was drawn: of a choice the place of what was chosen, of a coin 1 for heads.
+    costs : tuple of int
+        Of a choice, the costs of the candidates.
+    """
+
+    noise: Any
+    numbers: tuple[int, ...]
+    costs: tuple[int, ...] = ()
+
+
+def draws_in(call: Callable[[Any], Any], data: Any) -> list[DrawnNoise]:
+    """Run a computation on data, and return what it drew, draw by draw; the coins of sampling by rejection are one.
+
+    Raises
+    ------
+    ArgumentError
+        If it raises an error.
+    """
+    recorder = _Recorder()
+    seen = _run(call, data, recorder, Draw())
+    if seen.exception is not None:
+        raise ArgumentError(f"call must run on data: {seen.exception[0]}: {seen.exception[1]}", argument="call")
+    drawn = [
+        DrawnNoise(noise=each.distribution, numbers=each.numbers, costs=each.costs)
+        for each in recorder.draws
+        if not _is_proposal(each.distribution)
+    ]
+    if recorder.coins:
+        coins = Coins(rate=recorder.potentials[0][0], exponents=tuple(recorder.exponents))
+        drawn.append(DrawnNoise(noise=coins, numbers=tuple(map(int, recorder.coins))))
+    return drawn
+
+
 def add_noise(value: npt.ArrayLike, draw: Callable[[], npt.ArrayLike], *, rate: float, name: str = "noise") -> Any:
     """Return a statistic plus a draw of any sampler, so that `record_and_replay` can follow it.
 
@@ -253,6 +308,7 @@ class _Recorder:
         self.potentials: list[tuple[Fraction, int]] = []
         self.lowest: list[Any] = []
         self.coins: list[bool] = []
+        self.exponents: list[float] = []
         self.pending: minimiser.Perturbation | None = None
         self.leaks: list[str] = []
         self.of_points: list[NoiseInput] = []
@@ -355,8 +411,9 @@ class _Recorder:
         self.lowest.append(self.before.lowest[len(self.lowest)])
         return self.lowest[-1]
 
-    def coin(self, run: Callable[[], bool]) -> bool:
+    def coin(self, run: Callable[[], bool], exponent: float) -> bool:
         place = len(self.coins)
+        self.exponents.append(exponent)
         self.coins.append(run() if self.before is None else self.before.coins[place])
         return self.coins[-1]
 
@@ -438,11 +495,12 @@ def _of_draw(one: _Drawn, other: _Drawn) -> NoiseInput:
     if isinstance(noise, RoundedNormal):
         distance = float(np.linalg.norm(apart)) * float(noise.grid)
         return NoiseInput(noise="normal noise", distance=distance, loss=0.0, mu=distance / float(noise.sd))
-    name, distance = _measured(noise, apart)
+    name, distance = measured(noise, apart)
     return NoiseInput(noise=name, distance=distance, loss=float(noise.rate) * distance)
 
 
-def _measured(noise: Any, apart: FloatArray) -> tuple[str, float]:
+def measured(noise: Any, apart: FloatArray) -> tuple[str, float]:
+    """Return what lattice noise is called, and the size of an integer vector (D,) in its norm."""
     if isinstance(noise, BoxNoise):
         return "box noise", float(np.max(np.abs(apart)))
     if isinstance(noise, CylinderNoise):
@@ -531,4 +589,4 @@ def _potential(recorder: _Recorder, original: Callable[..., int], calibration: A
 
 
 def _coin(recorder: _Recorder, original: Callable[..., bool], numerator: int, denominator: int) -> bool:
-    return recorder.coin(partial(original, numerator, denominator))
+    return recorder.coin(partial(original, numerator, denominator), float(Fraction(numerator, denominator)))

@@ -3,8 +3,9 @@
 It adds identity, permissions, caps and transport to a `hdpstats.sites.LocalSite`, which alone reads rows. Needs the
 extra ``sites``; the command line imports it when it is used.
 
-* ``answering``: Requests that come as files: what one would cost, who approved it, and its answer.
+* ``answering``: Requests that come as files, and their answers.
 * ``app``: What a site answers over HTTP.
+* ``approvals``: Who approved a request file, and when: written down durably before anything is charged.
 * ``capacity``: What one analyst may take of a site.
 * ``credentials``: Who asks whom: the site's certificate, clients' certificates, and signed tokens (JWT) of analysts.
 * ``health``: Whether a site is alive and ready, and metrics: at a local address, without a token.
@@ -20,30 +21,37 @@ extra ``sites``; the command line imports it when it is used.
 * ``overview``: What the person who decides must see of a site, in a terminal: budgets, analysts, requests, releases,
   late answers.
 * ``permissions``: What an analyst may ask a site for: what is listed, and nothing else.
+* ``previewing``: What a request file asks and would cost, in words, for the custodian who decides.
 * ``prices``: What operations take on this machine: measured once in a process, before anybody asks, on invented
   numbers.
+* ``senders``: Who sent a request file: the analyst whose key signed it, or whom the custodian names.
 * ``settings_sections``: Sections of settings: each entry known and of its type.
 * ``serving``: The process of a site: from settings to a site that holds the rows, and from there to a service.
 * ``settings``: ``site.yaml``: everything a custodian decides about a site, in one file.
 * ``timing``: Answers that leave at fixed slots, whatever private rows and noise make of the computation.
+* ``watching``: A folder that is polled: request files that come into it are answered, and release files put into
+  another.
 """
 
-from hdpstats.custodian.answering import answer, preview
+from hdpstats.custodian.answering import answer
 from hdpstats.custodian.app import application
 from hdpstats.custodian.credentials import issue, write_keys
 from hdpstats.custodian.first_site import write_site
 from hdpstats.custodian.health import ask
 from hdpstats.custodian.kept_head import known_heads, note
 from hdpstats.custodian.overview import overview
+from hdpstats.custodian.previewing import approve, preview
 from hdpstats.custodian.serving import described, disclosure, open_site, protect_process, resume, serve
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.timing import Overruns
+from hdpstats.custodian.watching import watch
 
 __all__ = [
     "Overruns",
     "SiteSettings",
     "answer",
     "application",
+    "approve",
     "ask",
     "described",
     "disclosure",
@@ -56,6 +64,7 @@ __all__ = [
     "protect_process",
     "resume",
     "serve",
+    "watch",
     "write_keys",
     "write_site",
 ]

@@ -1,57 +1,56 @@
-"""Requests that come as files: what one would cost, who approved it, and its answer.
+"""Requests that come as files, and their answers.
 
-`answer` opens the site as the service does (files, account, kept heads, caps, the check of the rows), asks it the
-question of the request by the analyst's own code, and records each query that the site answered with its release. So
-one exchange is enough where a question takes several queries. Each query is checked, charged and computed as the
-service does it: the analyst's permissions and caps, predicted times and slots, one charge and one draw. What was
-answered before is handed out again for nothing, and gives the same file.
+`Exchange` opens the site as the service does (files, account, kept heads, caps, the check of the rows), asks it the
+question of a request by the analyst's own code, and keeps each query that the site answered with its release. So one
+exchange is enough where a question takes several queries. Each query is checked, charged and computed as the service
+does it: the analyst's permissions and caps, predicted times and slots, one charge and one draw. What was answered
+before is handed out again for nothing, and gives the same file.
 
 **What leaves** is a release file (`hdpstats.exchange.release_file`): the hash of the request, public facts, and the
 queries with their releases. Where the analyst's code stops after a release (the next query is not permitted, or the
 budget ends), what was released is in the ledger, and the same request goes on from there.
 
-**Approval** is recorded before anything is charged, in ``site.approvals.jsonl`` beside the other state: the SHA-256 of
-the request, the analyst, who approved it and when. An approval is for that request and that analyst, and stays.
+**What is approved is what is charged.** A request file is read once; its bytes are what is hashed, approved, asked and
+answered. The costs of its queries by their proofs, those that depend on what was released before as well, are added up
+before each charge and never exceed what the request says in all (`hdpstats.exchange.questions.Question.most`), which is
+what `hdpstats.custodian.previewing` shows and an approval is for. A query that was charged and has no release, as its
+process ended, is charged once more only under an approval that was given since.
 
-`preview` reads no row and draws no noise: it opens the account and the settings alone.
+Processes that answer files for one site take turns (``site.answering.lock`` beside the other state).
 """
 
-import csv
-import json
+import fcntl
 import os
-from collections.abc import Collection
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, final
+from typing import final
 
-from hdpstats._base.errors import ArgumentError, HdpError
-from hdpstats._base.validation import text
+import pandas as pd
+
+from hdpstats._base.errors import ArgumentError, HdpError, MechanismError, SiteError
 from hdpstats._base.work import Prices
 from hdpstats.custodian import log
 from hdpstats.custodian.app import read_query
+from hdpstats.custodian.approvals import REQUIRED, NotApproved, approval_of
 from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.files import check_file, write_durably
 from hdpstats.custodian.kept_head import open_account
-from hdpstats.custodian.permissions import Permissions
+from hdpstats.custodian.previewing import considered, recorded
 from hdpstats.custodian.prices import measured
-from hdpstats.custodian.serving import open_site, read_rows, rows_in
+from hdpstats.custodian.senders import sender_of
+from hdpstats.custodian.serving import open_site, read_rows
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.timing import Overruns, Slots
 from hdpstats.exchange import ReleaseFile, RequestFile
 from hdpstats.ledger import Ledger
-from hdpstats.mechanisms.registry import check_kind, columns_of, prepare, release_from_json
-from hdpstats.privacy.budget import Spend, total
+from hdpstats.privacy.budget import NOTHING, Budget, covers, total
 from hdpstats.records.query import Query, Release
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
-from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.sites import LocalSite, Site
-from hdpstats.sites.local import request_of
 from hdpstats.sites.messages import CODES, RequestRefused, public_to_bytes
 from hdpstats.sites.site import HeldData, SiteTerms
-
-REQUIRED: Final = "required"
 
 
 @final
@@ -61,9 +60,13 @@ class AnsweringSite(Site):
     The analyst's own code asks it, so it shows what every `Site` shows, and neither rows nor the ledger.
     """
 
-    def __init__(self, site: LocalSite, settings: SiteSettings, *, analyst: str, slots: Slots) -> None:
+    def __init__(
+        self, site: LocalSite, settings: SiteSettings, *, analyst: str, slots: Slots, most: Budget, again: int | None
+    ) -> None:
         self._site, self._limits, self._slots, self._analyst = site, settings.limits, slots, analyst
         self._permissions = settings.analysts[analyst]
+        self._most, self._cost = most, NOTHING
+        self._again, self._in_vain = again, 0
         self.answers: dict[str, tuple[Query, Release]] = {}
         self.refused = False
 
@@ -99,6 +102,10 @@ class AnsweringSite(Site):
         if not self._permissions.allow(query, columns):
             raise _refusal("forbidden")
 
+    def received(self, query: Query) -> Release | None:
+        """Return what the analyst has received of a query."""
+        return self._site.received(query, analyst=self._analyst)
+
     def answer(self, query: Query) -> Release:
         """Answer as the service does, and keep the answer as the ledger has it from now on."""
         try:
@@ -118,8 +125,28 @@ class AnsweringSite(Site):
             raise RequestRefused("too-large", limit=self._limits.query)
         asked = read_query(written)
         self.check_permitted(asked, self._site.columns(asked, analyst=self._analyst))
-        release, _ = self._slots.answer(asked, analyst=self._analyst)
-        return self._site.received(asked, analyst=self._analyst) or release
+        release = self._site.received(asked, analyst=self._analyst)
+        if release is None:
+            self._check_approved(asked)
+            self._slots.answer(asked, analyst=self._analyst)
+            release = self._site.received(asked, analyst=self._analyst)
+        if release is None:
+            raise SiteError("the ledger does not have what was released; see hdpstats ledger verify")
+        self._cost += total(release.events)
+        self._in_vain += 0 if release.entry is None else release.entry.attempt - 1
+        return release
+
+    def _check_approved(self, query: Query) -> None:
+        """Refuse what would go beyond what the request says, and what was approved, before it is charged."""
+        if not covers(self._most, self._cost + self._site.cost(query, analyst=self._analyst)):
+            raise MechanismError("the question would cost more than its request says; nothing was charged now")
+        if self._again is not None and self._in_vain + self._site.in_vain(query) > self._again:
+            raise NotApproved(
+                "approve must be given anew: this query was charged before and has no release; its answer is computed "
+                "by another process, or was interrupted, and going on charges it once more. See --dry-run. Nothing was "
+                "charged now",
+                argument="approve",
+            )
 
 
 def _refusal(code: str, **numbers: float) -> HdpError:
@@ -128,72 +155,117 @@ def _refusal(code: str, **numbers: float) -> HdpError:
     return refusal.error(refusal.message + added, code=code, **numbers)
 
 
-def checked_name(settings: SiteSettings, analyst: str | None) -> str:
-    """Return the analyst whose permissions and cap apply: the one that is named, or the only one."""
-    if analyst is None and len(settings.analysts) == 1:
-        return next(iter(settings.analysts))
-    if analyst not in settings.analysts:
-        names = ", ".join(map(repr, settings.analysts))
-        raise ArgumentError(f"analyst must be one of the settings, {names}: who sent the request", argument="analyst")
-    return str(analyst)
+@contextmanager
+def taking_turns(settings: SiteSettings) -> Iterator[None]:
+    """Run a block that no other process runs for the same site; it is open to others when this process ends."""
+    place = settings.answering
+    check_file(place, name="state")
+    try:
+        number = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise ArgumentError(f"state: {place} cannot be written: {error.strerror}", argument="state") from None
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(number)
 
 
-@final
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Approval:
-    """Who approved a request of an analyst, and when (UTC)."""
-
-    request: str
-    analyst: str
-    by: str
-    at: str
-
-
-def approval_of(settings: SiteSettings, request: RequestFile, analyst: str) -> Approval | None:
-    """Return the approval of a request, None where nobody approved it.
+def charges_approved(settings: SiteSettings, ledger: Ledger, asked: RequestFile, analyst: str) -> int | None:
+    """Return how many charges in vain were approved with a request; None where nobody need approve it.
 
     Raises
     ------
-    ArgumentError
-        Others may write the file of approvals, or it cannot be read.
+    NotApproved
+        Somebody must, and nobody did.
     """
-    place = settings.approvals
-    check_file(place, name="approvals")
-    try:
-        lines = place.read_text(encoding="utf-8").splitlines()
-        approvals = [Approval(**json.loads(line)) for line in lines]
-    except FileNotFoundError:
+    if settings.requests.approval != REQUIRED:
         return None
-    except (OSError, ValueError, TypeError):
-        raise ArgumentError(
-            f"state: {place}, with the approvals, cannot be read; restore it", argument="state"
-        ) from None
-    wanted = (request.sha256, analyst)
-    return next((each for each in approvals if (each.request, each.analyst) == wanted), None)
+    approval = approval_of(settings, ledger, asked.sha256, analyst)
+    if approval is None:
+        raise NotApproved(
+            "approve must name who approves this request (--approve NAME --sha256 HEX), since the settings say "
+            "`requests: approval: required`; see what it asks with --dry-run. Nothing was charged",
+            argument="approve",
+        )
+    return approval.again
 
 
-def approve(settings: SiteSettings, request: RequestFile, analyst: str, by: str) -> Approval:
-    """Record durably that somebody approves a request; an approval that is there already stays as it is."""
-    name = text(by, name="approve", longest=200)
-    known = approval_of(settings, request, analyst)
-    if known is not None:
-        return known
-    at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    made = Approval(request=request.sha256, analyst=analyst, by=name, at=at)
-    fields = {"request": made.request, "analyst": made.analyst, "by": made.by, "at": made.at}
-    try:
-        number = os.open(settings.approvals, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            os.write(number, (json.dumps(fields) + "\n").encode())
-            os.fsync(number)
-        finally:
-            os.close(number)
-    except OSError as error:
-        raise ArgumentError(
-            f"state: the approval cannot be kept in {settings.approvals}: {error.strerror}; nothing was charged",
-            argument="state",
-        ) from None
-    return made
+@final
+class Exchange:
+    """A site that was opened to answer requests that come as files.
+
+    Parameters
+    ----------
+    settings
+        Of the site.
+    prices, clock
+        Those of this machine.
+
+    Raises
+    ------
+    ArgumentError, SchemaError, LedgerError
+        What the settings name cannot be used (`hdpstats.custodian.serving.open_site`).
+    """
+
+    def __init__(
+        self,
+        settings: SiteSettings,
+        *,
+        prices: Prices | None = None,
+        clock: Clock = Clock(),  # noqa: B008  (frozen)
+    ) -> None:
+        self.settings, self._site = settings, open_site(settings)
+        self._slots = Slots(
+            self._site,
+            settings.timing,
+            prices=measured() if prices is None else prices,
+            overruns=Overruns(settings.overruns),
+            clock=clock,
+        )
+
+    @property
+    def ledger(self) -> Ledger:
+        """The account of the site."""
+        return self._site.ledger
+
+    def answer(self, asked: RequestFile, *, analyst: str, public: pd.DataFrame | None = None) -> ReleaseFile:
+        """Answer a request of an analyst; the same request again gives the same file, for nothing.
+
+        Raises
+        ------
+        ArgumentError
+            Nobody approved it, and somebody must; or what it says cannot be asked. Nothing was charged.
+        HdpError
+            What the site raises; what was charged before stays charged, and the same request goes on from there.
+        """
+        with taking_turns(self.settings):
+            answering = AnsweringSite(
+                self._site,
+                self.settings,
+                analyst=analyst,
+                slots=self._slots,
+                most=asked.question.most,
+                again=charges_approved(self.settings, self.ledger, asked, analyst),
+            )
+            try:
+                with self._slots.request(analyst), asked.in_its_recipe():
+                    asked.question.ask(asked.study(answering, public))
+            except HdpError:
+                if answering.refused or not answering.answers:
+                    raise  # else reading the release file raises the same: it is about what was released
+            except Exception as error:
+                raise SiteError(
+                    f"the question cannot be asked: its code fails ({log.cause(error)}). What was charged stays "
+                    "charged, and is handed out to the same request"
+                ) from None
+        entries = [None if each.entry is None else each.entry.to_dict() for _, each in answering.answers.values()]
+        log.write(request="file", sha256=asked.sha256, analyst=analyst, entries=entries)
+        made = ReleaseFile(
+            request_sha256=asked.sha256, facts=self._site.facts, answers=tuple(answering.answers.values())
+        )
+        key = self.settings.signing.key
+        return made if key is None else made.signed(key)
 
 
 def answer(
@@ -203,6 +275,7 @@ def answer(
     *,
     analyst: str | None = None,
     by: str | None = None,
+    sha256: str | None = None,
     public: Path | None = None,
     prices: Prices | None = None,
     clock: Clock = Clock(),  # noqa: B008  (frozen)
@@ -218,9 +291,9 @@ def answer(
     request, out
         The two files.
     analyst
-        Who sent the request, as the settings call the analyst; may be left out where there is one.
-    by
-        Who approves the request.
+        Who sent the request, as the settings call the analyst; may be left out where it is signed, or there is one.
+    by, sha256
+        Who approves the request, and which one: all digits of what the dry run showed.
     public
         A file of the public rows, where the request names them without having them.
     prices, clock
@@ -233,39 +306,21 @@ def answer(
     HdpError
         What the site raises; what was charged before stays charged, and the same request goes on from there.
     """
-    asked, name = RequestFile.read(request), checked_name(settings, analyst)
+    if (by is None) != (sha256 is None):
+        raise ArgumentError(
+            "approve and sha256 must be given together: who approves, and the SHA-256 of the request that was looked "
+            "at (--dry-run shows it)",
+            argument="sha256" if sha256 is None else "approve",
+        )
+    asked = RequestFile.read(request)
+    name = sender_of(settings, asked, analyst)
     rows = None if public is None else read_rows(public)
     asked.public_table(settings.dictionary, settings.persons.unit, rows)
-    if not os.access(out.absolute().parent, os.W_OK):
-        raise ArgumentError(
-            f"out: this process cannot write in the folder of {out}; nothing was charged", argument="out"
-        )
-    if by is None and settings.requests.approval == REQUIRED and approval_of(settings, asked, name) is None:
-        raise ArgumentError(
-            "approve must name who approves this request (--approve NAME), since the settings say `requests: approval: "
-            "required`; see what it asks with --dry-run. Nothing was charged",
-            argument="approve",
-        )
-    if by is not None:
-        approve(settings, asked, name, by)
-    site = open_site(settings)
-    slots = Slots(
-        site,
-        settings.timing,
-        prices=measured() if prices is None else prices,
-        overruns=Overruns(settings.overruns),
-        clock=clock,
-    )
-    answering = AnsweringSite(site, settings, analyst=name, slots=slots)
-    try:
-        with slots.request(name):
-            asked.question.ask(asked.study(answering, rows))
-    except HdpError:
-        if answering.refused or not answering.answers:
-            raise  # else reading the release file raises the same: it is about what was released
-    entries = [None if each.entry is None else each.entry.to_dict() for _, each in answering.answers.values()]
-    log.write(request="file", sha256=asked.sha256, analyst=name, entries=entries)
-    made = ReleaseFile(request_sha256=asked.sha256, facts=site.facts, answers=tuple(answering.answers.values()))
+    _check_out(out, request)
+    if by is not None and sha256 is not None:
+        recorded(settings, considered(settings, asked, name, public), by=by, sha256=sha256)
+    exchange = _opened(settings, asked, name, prices, clock)
+    made = exchange.answer(asked, analyst=name, public=rows)
     try:
         write_durably(out, made.to_json() + "\n")
     except OSError as error:
@@ -276,179 +331,18 @@ def answer(
     return made
 
 
-class _Met(BaseException):
-    """The first query that the ledger has no answer to."""
-
-    def __init__(self, query: Query) -> None:
-        super().__init__()
-        self.query = query
+def _opened(settings: SiteSettings, asked: RequestFile, analyst: str, prices: Prices | None, clock: Clock) -> Exchange:
+    """Open a site; what nobody approved is refused before a row is read."""
+    charges_approved(settings, open_account(settings), asked, analyst)
+    return Exchange(settings, prices=prices, clock=clock)
 
 
-@final
-class PreviewSite(Site):
-    """A site without rows: it knows its public facts and what the ledger holds, and answers nothing new."""
-
-    def __init__(self, settings: SiteSettings, ledger: Ledger, *, analyst: str) -> None:
-        declared = settings.persons.model_dump(exclude_unset=True)
-        self._terms = SiteTerms.declared(
-            relation=ledger.relation,
-            unit=declared.get("unit"),
-            max_rows_per_unit=declared.get("max_rows_per_unit"),
-            n_max=declared.get("n_max"),
-            row_order=declared.get("row_order", "undeclared"),
-        )
-        self._schema, self._ledger, self._analyst = settings.dictionary, ledger, analyst
-        self._records = number_of_rows(settings.data) if self._terms.n_max is None else self._terms.n_max
-        self._public: dict[str, PublicTable] = {}
-        self._permissions: Permissions = settings.analysts[analyst]
-        self.columns: set[str] = set()
-        self.forbidden = False
-        self.stored = 0
-
-    @property
-    def schema(self) -> Schema:
-        """The custodian's schema."""
-        return self._schema
-
-    @property
-    def records(self) -> int:
-        """The public number of people."""
-        return self._records
-
-    @property
-    def terms(self) -> SiteTerms:
-        """Who is protected."""
-        return self._terms
-
-    @property
-    def held(self) -> HeldData:
-        """Which data this is."""
-        ledger = self._ledger
-        return HeldData(dataset=ledger.dataset, version=ledger.version, account=ledger.identity)
-
-    def put_public(self, table: PublicTable) -> None:
-        """Keep public rows."""
-        self._check_public(table)
-        self._public[table.sha256] = table
-
-    def check_permitted(self, query: Query, columns: Collection[str]) -> None:
-        """Note which columns a fit will need, and whether it is permitted."""
-        self.columns |= set(columns)
-        self.forbidden = self.forbidden or not self._permissions.allow(query, columns)
-
-    def answer(self, query: Query) -> Release:
-        """Return what the ledger holds, or stop at what it does not."""
-        check_kind(query)
-        self.check_permitted(query, columns_of(query, self._facts))
-        asked = request_of(query, dataset=self._ledger.dataset, version=self._ledger.version, terms=self._terms)
-        stored = self._ledger.stored(asked.id, self._analyst)
-        if stored is None:
-            raise _Met(query)
-        self.stored += 1
-        return release_from_json(stored.release_json).at(stored.place)
-
-    @property
-    def _facts(self) -> SiteFacts:
-        terms = self._terms
-        return SiteFacts(
-            schema=self._schema,
-            relation=terms.relation,
-            records=self._records,
-            unit=terms.unit,
-            most_rows=terms.most_rows,
-            public=self._public,
-            row_order=terms.row_order,
-        )
-
-    def quote(self, query: Query) -> tuple[Spend, Spend]:
-        """Return what a query would be charged, and what lies ahead of it (`hdpstats.sites.LocalSite.quote`)."""
-        prepared, ledger = prepare(query, self._facts), self._ledger
-        return ledger.charged(total(prepared.events)), ledger.floor.charged_together(prepared.ahead)
-
-
-def number_of_rows(path: Path) -> int:
-    """Return the number of private rows, which is public where it is asked for, without reading a cell's value.
-
-    Of Parquet the files say it; of CSV the lines are counted.
-    """
-    number = 0
-    for file in rows_in(path):
-        try:
-            if file.suffix.lower() == ".csv":
-                with file.open(encoding="utf-8-sig", newline="") as lines:
-                    number += max(sum(1 for _ in csv.reader(lines)) - 1, 0)
-            else:
-                from pyarrow.parquet import read_metadata
-
-                number += read_metadata(file).num_rows
-        except (OSError, ValueError, csv.Error):
-            raise ArgumentError(f"data: {file} cannot be read", argument="data") from None
-    return number
-
-
-def preview(settings: SiteSettings, request: Path, *, analyst: str | None = None, public: Path | None = None) -> str:
-    """Say in words what a request asks and would cost; no row is read, no noise drawn, and nothing written.
-
-    Raises
-    ------
-    HdpError
-        The request cannot be read, or is not for this site.
-    """
-    asked, name = RequestFile.read(request), checked_name(settings, analyst)
-    frame = None if public is None else read_rows(public)
-    ledger = open_account(settings)
-    site = PreviewSite(settings, ledger, analyst=name)
-    study = asked.study(site, frame)
-    met, problem = None, None
-    try:
-        asked.question.ask(study)
-    except _Met as found:
-        met = found.query
-    except HdpError as error:
-        problem = str(error)
-    approval = approval_of(settings, asked, name)
-    cap = settings.analysts[name].cap
-    balance = ledger.caps.get(name)
-    left = f"the account has {ledger.remaining} left"
-    if balance is not None:
-        left += f", of which {name} may receive {balance.remaining}"
-    elif cap is not None:
-        left += f", of which {name} may receive epsilon {float(cap.epsilon):g}, delta {float(cap.delta):g}"
-    rows = study.public
-    lines = [
-        f"request {asked.sha256}, written with hdpstats {asked.version}",
-        f"from {name}, of data set {ledger.dataset!r}, version {ledger.version}; {site.terms}",
-        f"asks for {asked.question}",
-        f"may spend {asked.question.spending_in_words}",
-        f"public rows: {'none' if rows is None else f'{rows.rows}, of columns ' + ', '.join(rows.names)}",
-        f"reads of each person: {', '.join(sorted(site.columns)) or 'nothing'}",
-        *_costs(site, asked, met),
-        left,
-        f"not permitted to {name}: it would be refused" if site.forbidden else f"permitted to {name}",
-        _approved(settings, approval),
-        *([f"would be refused: {problem}"] if problem is not None else []),
-        "no row was read, nothing was charged",
-    ]
-    return "\n".join(lines)
-
-
-def _costs(site: PreviewSite, asked: RequestFile, met: Query | None) -> list[str]:
-    before = [f"{site.stored} of its queries were answered before, and cost nothing now"] if site.stored else []
-    if met is None:
-        return [*before, "would cost nothing now"] if site.stored else []
-    try:
-        cost, ahead = site.quote(met)
-    except HdpError as error:
-        return [*before, f"would be refused: {error}"]
-    kind = met.kind.partition("/")[0]
-    later = f"; its later queries {ahead}" if ahead.epsilon or ahead.mu_squared else ""
-    most = f"in all it may cost epsilon {asked.question.epsilon:g}, rounded up to what the account charges at least"
-    return [*before, f"would be charged {cost} for the first query ({kind}){later}", most]
-
-
-def _approved(settings: SiteSettings, approval: Approval | None) -> str:
-    if approval is not None:
-        return f"approved by {approval.by} at {approval.at}"
-    if settings.requests.approval == REQUIRED:
-        return "not approved yet: --approve NAME approves it, and nothing is charged before"
-    return "not approved by anybody, which the settings do not require"
+def _check_out(out: Path, request: Path) -> None:
+    """Refuse a release file that could not be written, or would replace the request, before anything is charged."""
+    if not os.access(out.absolute().parent, os.W_OK):
+        reason = f"this process cannot write in the folder of {out}"
+    elif out.is_dir() or (out.exists() and out.samefile(request)):
+        reason = f"{out} is a folder, or the request"
+    else:
+        return
+    raise ArgumentError(f"out: {reason}; nothing was charged", argument="out")

@@ -52,7 +52,7 @@ from hdpstats.custodian.timing import Overruns, Rates, Slots
 from hdpstats.ledger import Ledger
 from hdpstats.mechanisms.registry import query_from_json
 from hdpstats.privacy.budget import total
-from hdpstats.records import codec
+from hdpstats.records import codec, recipe
 from hdpstats.records.query import Query, Release
 from hdpstats.schema.datasets import cells, shares
 from hdpstats.sites import LocalSite
@@ -83,6 +83,7 @@ def application(
         ("GET", "/v1/dummy", service.invent),
         ("PUT", "/v1/public", service.take_public),
         ("POST", "/v1/cost", service.cost),
+        ("POST", "/v1/received", service.show_received),
         ("POST", "/v1/answer", service.answer),
         ("GET", "/v1/ledger", service.show_share),
     )
@@ -222,6 +223,17 @@ class Service:
             return _handed_out(release, request.scope[NOTED])
 
         return _json(await self._about_query(request, self._capacity.compute, answered))
+
+    async def show_received(self, request: Request) -> Response:
+        """Show a release that the asker has received; nothing is charged, and no row read."""
+
+        def received(query: Query, analyst: str) -> dict[str, Any]:
+            release = self._site.received(query, analyst=analyst)
+            if release is None:
+                raise RequestRefused("not-received")
+            return _handed_out(release, request.scope[NOTED])
+
+        return _json(await self._about_query(request, self._capacity.read, received))
 
     async def show_share(self, request: Request) -> Response:
         """Show the asker's own part of the ledger."""
@@ -372,6 +384,8 @@ def read_query(content: bytes) -> Query:
         raise RequestRefused("malformed") from None
     if not same:
         raise RequestRefused("malformed")
+    if not recipe.is_known(query.recipe):
+        raise RequestRefused("unknown-recipe", limit=recipe.CURRENT)
     return query
 
 

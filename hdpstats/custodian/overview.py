@@ -12,7 +12,8 @@ from typing import Final
 import pandas as pd
 
 from hdpstats._base.errors import HdpError
-from hdpstats.custodian.answering import Approval, approval_of
+from hdpstats._base.validation import printable
+from hdpstats.custodian.approvals import REQUIRED, Approval, approval_of
 from hdpstats.custodian.kept_head import caps_of, open_account
 from hdpstats.custodian.serving import disclosure
 from hdpstats.custodian.settings import SiteSettings
@@ -73,7 +74,7 @@ def overview(settings: SiteSettings, *, requests: Path | None = None, everything
         f"Data set {ledger.dataset!r}, version {ledger.version}",
         _titled("Budget", account_table(ledger.balance)),
         _titled("Analysts", _analysts(settings, ledger)),
-        *([] if requests is None else [_titled("Requests", _requests(settings, requests))]),
+        *([] if requests is None else [_titled("Requests", _requests(settings, ledger, requests))]),
         _titled("Released", _released(history, everything=everything)),
         _titled("Answers that took longer than predicted", _late(settings)),
         _titled("Disclosure", _disclosed(settings)),
@@ -116,14 +117,17 @@ def _amount(amount: Budget | Spend) -> str:
     return f"epsilon {decimal(amount.epsilon)}{delta}"
 
 
-def _requests(settings: SiteSettings, folder: Path) -> str:
-    """Return a line for each request file of a folder: what it asks, and who approved it."""
-    lines = list(_lines_of_requests(settings, folder))
-    return "\n".join(lines) or f"no request file in {folder}"
+def _requests(settings: SiteSettings, ledger: Ledger, folder: Path) -> str:
+    """Return lines for each request file of a folder and of those in it: what it asks, and who approved it.
+
+    What cannot be printed is written out: the files are strangers'.
+    """
+    lines = list(_lines_of_requests(settings, ledger, folder))
+    return "\n".join(map(printable, lines)) or f"no request file in {folder}"
 
 
-def _lines_of_requests(settings: SiteSettings, folder: Path) -> Iterator[str]:
-    for path in sorted(folder.glob("*.json")):
+def _lines_of_requests(settings: SiteSettings, ledger: Ledger, folder: Path) -> Iterator[str]:
+    for path in sorted(folder.rglob("*.json")):
         if not _is_request(path):
             continue
         try:
@@ -131,9 +135,9 @@ def _lines_of_requests(settings: SiteSettings, folder: Path) -> Iterator[str]:
         except HdpError as error:
             yield f"{path.name}: {error}"
             continue
-        approvals = [approval_of(settings, asked, name) for name in settings.analysts]
+        approvals = [approval_of(settings, ledger, asked.sha256, name) for name in settings.analysts]
         by = [_approved(each) for each in approvals if each is not None]
-        needed = settings.requests.approval == "required"
+        needed = settings.requests.approval == REQUIRED
         waits = "waits for approval" if needed else "approved by nobody, which is not required"
         yield f"{path.name} ({asked.sha256[:12]}): {'; '.join(by) or waits}"
         yield f"    {asked.question}; may spend {asked.question.spending_in_words}"
@@ -143,7 +147,7 @@ def _is_request(path: Path) -> bool:
     """Whether a file says that it is a request."""
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
     return isinstance(fields, dict) and str(fields.get("format")).startswith("hdpstats request")
 

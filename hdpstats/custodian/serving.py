@@ -361,6 +361,7 @@ def check_files(settings: SiteSettings) -> None:
         "timing": settings.overruns,
         "log: file": settings.log.file,
         "signing: key": settings.signing.key,
+        **{f"requests: keys: {name}": file for name, files in settings.requests.keys.items() for file in files},
     }
     for name, file in named.items():
         if file is not None:

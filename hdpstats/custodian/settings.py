@@ -24,9 +24,9 @@
 What may be left out: ``health`` and ``log``; ``heads``, ``persons``, ``acknowledged``, ``limits`` and ``timing``, whose
 entries are those of
 `Heads`, `Acknowledged`, `Limits` and `Timing`; ``disclosure``, whose entries are those of
-`hdpstats.ledger.Statements`; ``signing: {key: FILE}``, without which releases are not signed; ``requests: {approval:
-required}``, without which request files need nobody's approval; and ``state``. Where requests come as files only,
-``listen``, ``tls`` and ``tokens`` are left out, all three.
+`hdpstats.ledger.Statements`; ``signing: {key: FILE}``, without which releases are not signed; ``requests``, whose
+entries are those of `Requests`; and ``state``. Where requests come as files only, ``listen``, ``tls`` and ``tokens``
+are left out, all three.
 
 **What the service writes.** The settings, and all that they name but the ledger and its heads, are read only: they may
 be root's. What the service writes besides is in the folder ``state``: how many answers of each analyst took longer than
@@ -110,6 +110,14 @@ def _loopback(value: object) -> object:
     return value
 
 
+def _files(value: object, info: ValidationInfo) -> tuple[Path, ...]:
+    """Return the files of a name, or of a list of them."""
+    listed = value if isinstance(value, list) else [value]
+    if not listed:
+        raise ValueError("must name a file, or a list of files")
+    return tuple(existing(each, info) for each in listed)
+
+
 def _url(value: object, info: ValidationInfo) -> str:
     if not (isinstance(value, str) and "://" in value):
         raise ValueError("must be a URL, such as postgresql://…")
@@ -189,9 +197,16 @@ class Requests(Section):
     approval : {"none", "required"}
         Whether somebody must approve each request, by name, before anything is charged for it. It says nothing of the
         service over a network, which answers whoever has a token.
+    keys : mapping of str to tuple of Path
+        By analyst the public keys that requests are signed with: a file of `hdpstats site signing-key`, or a list.
+    unsigned : {"refused", "admitted"}
+        Whether requests without a signature are answered, of analysts without a key; the custodian then says who sent
+        each.
     """
 
     approval: Literal["none", "required"] = "none"
+    keys: dict[Name, Annotated[tuple[Path, ...], BeforeValidator(_files)]] = Field(default_factory=dict)
+    unsigned: Literal["refused", "admitted"] = "refused"
 
 
 @final
@@ -492,6 +507,9 @@ class SiteSettings(Section):
     def _agree(self) -> Self:
         for name, permissions in self.analysts.items():
             _check_declared(permissions.columns or (), self.dictionary, name=f"analysts: {name}: columns")
+        unknown = sorted(set(self.requests.keys) - set(self.analysts))
+        if unknown:
+            raise ValueError(f"requests: keys must be of analysts; unknown: {', '.join(map(repr, unknown))}")
         for entry in Acknowledged.model_fields:
             _check_declared(getattr(self.acknowledged, entry), self.dictionary, name=f"acknowledged: {entry}")
         missing = [name for name, part in self._served().items() if part is None]
@@ -567,6 +585,11 @@ class SiteSettings(Section):
     def approvals(self) -> Path:
         """The file that says who approved which request, and when."""
         return self._kept(".approvals.jsonl")
+
+    @property
+    def answering(self) -> Path:
+        """The file that a process locks while it answers a request file."""
+        return self._kept(".answering.lock")
 
     @property
     def beside(self) -> tuple[tuple[Path, Path], ...]:

@@ -37,8 +37,10 @@ from hdpstats.results.propensity import Weighting, resting_on
 from hdpstats.results.reporting import accounting_of, filled_form, ledger_entry, privacy_record, query_sha256
 from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows, limit_headers, privacy_blocks
 from hdpstats.results.tables import cost_columns, frame_of
+from hdpstats.results.treatment_effect import BALANCE
 from hdpstats.schema.schema import labels_of
 from hdpstats.sites import Study
+from hdpstats.sites.recipes import in_its_recipe
 from hdpstats.sites.study import check_private, people_of, site_facts_of
 
 if TYPE_CHECKING:
@@ -50,7 +52,6 @@ BEFORE, AFTER = "unweighted", "weighted"
 FIRST: Final = Fraction(2, 5)
 """The part of epsilon for people as they are."""
 
-OWN: Final = "the balance"
 NAMES: Final = ("sample", "variable", "level", "difference", "std_error", "conf_low", "conf_high")
 NOTE: Final = (
     "Differences of treated from untreated people, over the pooled standard deviation of unweighted people. Limits are "
@@ -124,6 +125,7 @@ class BalanceRequest:
             parts.append(found.assign(epsilon=float(amount)))
         return pd.concat(parts, ignore_index=True)[["epsilon", *NAMES[:3], "std_error"]]
 
+    @in_its_recipe
     def release(self, epsilon: object, *, allow_large_epsilon: bool = False) -> "Balance":
         """Ask the sites, and return the balance. That both halves are affordable is checked before the first."""
         from hdpstats.describe.request import released
@@ -147,7 +149,7 @@ class BalanceRequest:
 
     def _guarantee(self, before: Guarantee, after: Guarantee) -> Guarantee:
         own = replace(before, epsilon=before.epsilon + after.epsilon, delta=before.delta + after.delta)
-        return resting_on(own, self.weighting, own_name=OWN)
+        return resting_on(own, self.weighting, own_name=BALANCE)
 
     def __repr__(self) -> str:
         return f"<balance to ask for: {', '.join(self.columns)} by {self.weighting.treatment}>"

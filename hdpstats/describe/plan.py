@@ -7,6 +7,7 @@ from typing import final
 import numpy as np
 import pandas as pd
 
+from hdpstats.describe.adjusting import Adjusting
 from hdpstats.describe.tables import NO_SEED, correlations_frame, public_cohort, tidy_frame
 from hdpstats.display import Report, Reported, columns
 from hdpstats.inference import draws
@@ -337,20 +338,31 @@ def _share(value: float) -> str:
 
 
 def plan_curves(
-    study: Study, queries: Mapping[float, DescriptionQuery], people: Mapping[str, int], *, formula: str, recorded: str
+    study: Study,
+    queries: Mapping[float, DescriptionQuery],
+    people: Mapping[str, int],
+    *,
+    formula: str,
+    recorded: str,
+    adjusting: Adjusting | None = None,
 ) -> CurvesPlan:
-    """Return the plan of curves that would be asked for, by epsilon."""
+    """Return the plan of curves that would be asked for, by epsilon; ``adjusting`` where people are weighted."""
     records, rows, tests = sum(people.values()), [], []
     aside = {epsilon: set_aside(study, dict.fromkeys(people, query), people) for epsilon, query in queries.items()}
     for epsilon, query in queries.items():
         numbers = planned_numbers(study, dict.fromkeys(people, query), people)
-        tables, asked = life_tables(numbers, within=WITHIN[recorded]), query.follow_up
+        asked = query.follow_up
         if asked is None:
             continue
+        if adjusting is None:
+            tables = life_tables(numbers, within=WITHIN[recorded])
+        else:
+            tables = adjusting.expected_tables(numbers, records=records, recorded=recorded)
         for label, table in zip(group_labels(query.grouping, study.schema), tables, strict=True):
             S, hidden = np.exp(-table.cumulated[1:]), ~table.stated[1:] | (not is_known(table, asked))
             total = np.sqrt(np.diag(table.cumulated_covariance))[1:] * S
-            noise = np.sqrt(np.diag(table.cumulated_noise))[1:] * S
+            before = table.covariance_with(table) - table.covariance_with(table, noise=False)
+            noise = np.sqrt(np.maximum(np.diag(table.cumulated_noise + before), 0.0))[1:] * S
             rows += [
                 (label, epsilon, *each)
                 for each in zip(

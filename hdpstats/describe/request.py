@@ -32,6 +32,7 @@ from hdpstats.schema.columns import Binary, Categorical, Weight
 from hdpstats.schema.schema import Schema, declared_column
 from hdpstats.sites import Study
 from hdpstats.sites.asking import ask
+from hdpstats.sites.recipes import in_its_recipe
 from hdpstats.sites.study import check_private, checked_study, guarantee_of, people_of, site_facts_of
 
 
@@ -107,6 +108,7 @@ class DescriptionRequest:
         queries = {float(amount): self.queries(amount, people) for amount in epsilons}
         return plan_description(self.study, queries, people)
 
+    @in_its_recipe
     def release(self, epsilon: object, *, allow_large_epsilon: bool = False) -> Description:
         """Ask the sites, and return what they describe."""
         study = self.study

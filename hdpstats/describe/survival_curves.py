@@ -8,6 +8,7 @@ from typing import Any, cast, final
 
 from hdpstats._base.errors import ArgumentError, FormulaError, forgets_rows
 from hdpstats._base.validation import choice
+from hdpstats.describe.adjusting import Adjusting, Outcome, weighted_public_rows
 from hdpstats.describe.description import Description, check_described_study, checked_description, refused
 from hdpstats.describe.plan import CurvesPlan, plan_curves
 from hdpstats.describe.request import released
@@ -19,12 +20,18 @@ from hdpstats.mechanisms.description.follow_up import CrossedColumn, FollowUpCel
 from hdpstats.mechanisms.description.request import checked_times, ends_of, smallest_share
 from hdpstats.mechanisms.description.site import levels_of, prepare
 from hdpstats.privacy.budget import epsilons_of, release_delta, requested
-from hdpstats.results.group_curves import public_curves
+from hdpstats.results.adjustment import Adjustment
+from hdpstats.results.group_curves import PublicCurves, public_curves
+from hdpstats.results.propensity import Weighting, checked_weighting, resting_on, with_rows
 from hdpstats.results.survival_curves import WITHIN, SurvivalCurves
 from hdpstats.schema.columns import Weight
 from hdpstats.schema.schema import Schema, declared_column
 from hdpstats.sites import Study
+from hdpstats.sites.recipes import in_its_recipe
 from hdpstats.sites.study import check_private, checked_study, people_of, site_facts_of
+
+CURVES = "the curves"
+"""What the releases of curves are called beside those that they rest on."""
 
 NO_INTERCEPT = "each group has a curve of its own (~ 1: one curve of everybody), and there is no intercept to take away"
 
@@ -56,6 +63,8 @@ class CurvesRequest:
         The column of case weights; limits of private people are then too wide, see `survfit`.
     recorded : str
         Where times lie: "within" intervals, or "at_ends" of them.
+    weighting : Weighting or None
+        How people are weighted by their chance of treatment.
 
     Examples
     --------
@@ -80,6 +89,7 @@ class CurvesRequest:
     times: tuple[float, ...] | int | None
     weights: str | None
     recorded: str
+    weighting: Weighting | None = None
 
     @property
     def groups(self) -> int:
@@ -107,8 +117,17 @@ class CurvesRequest:
             people = {name: site.records for name, site in self.study.sites.items()}
         slack = release_delta(delta)
         queries = {float(each): self.query(each, slack, people, replicate=1) for each in epsilons_of(epsilon)}
-        return plan_curves(self.study, queries, people, formula=self.formula, recorded=self.recorded)
+        adjusted = None if self.weighting is None else Adjusting.of(self.study, self.weighting, self._outcome)
+        return plan_curves(
+            self.study, queries, people, formula=self.formula, recorded=self.recorded, adjusting=adjusted
+        )
 
+    @property
+    def _outcome(self) -> Outcome:
+        causes = 1 if self.level is not None else levels_of(self.study.schema[self.event]) - 1
+        return Outcome(time=self.time, event=self.event, causes=causes, level=self.level)
+
+    @in_its_recipe
     def fit(
         self,
         epsilon: float | None = None,
@@ -153,11 +172,17 @@ class CurvesRequest:
         check_private(study, "fit")
         people = {name: site.records for name, site in study.sites.items()}
         query = self.query(asked.epsilon, asked.delta, people, replicate=asked.replicate)
+        adjusting = None if self.weighting is None else Adjusting.of(study, self.weighting, self._outcome)
         answers = released(study, dict.fromkeys(study.sites, query))
+        if adjusting is not None:
+            answers |= adjusting.read(query, [each for _, each in answers["releases"]], recorded=self.recorded)
+            answers["guarantee"] = resting_on(answers["guarantee"], adjusting.weighting, own_name=CURVES)
         return self._curves(cast(FollowUpCells, query.follow_up), **answers)
 
     def _described(self, description: object, epsilon: object, replicate: int) -> SurvivalCurves:
         """Return the curves of a description's table, or refuse one of something else."""
+        if self.weighting is not None:
+            raise refused("left out with weighting: no description has the table of weighted people; call fit(epsilon)")
         if epsilon is not None:
             raise ArgumentError(
                 "epsilon must be left out with a description, which is used as it is", argument="epsilon"
@@ -177,14 +202,55 @@ class CurvesRequest:
         )
 
     def fit_public(self) -> SurvivalCurves:
-        """Return the Kaplan-Meier curves of the public rows alone: exact, at no cost."""
+        """Return the Kaplan-Meier curves of the public rows alone: exact, at no cost.
+
+        With a weighting it must be of the public rows as well, ``hdp.propensity(...).fit_public().weights()``.
+        """
+        if self.weighting is not None:
+            return self._public_weighted(self.weighting)
         people = 0.0 if self.study.public is None else float(self.study.public.rows)
         asked = self._cells(people / self.groups, 1.0)
         return self._curves(asked, queries=(), releases=(), missing=(), guarantee=None)
 
+    def _public_weighted(self, weighting: Weighting) -> SurvivalCurves:
+        """Return the curves of public rows weighted by a propensity model of the same rows."""
+        if weighting.propensity.guarantee is not None:
+            raise ArgumentError(
+                "weighting: fit_public needs that of the public rows, hdp.propensity(formula, study).fit_public()"
+                ".weights(): public people's treatment does not follow the private model",
+                argument="weighting",
+            )
+        rows = weighted_public_rows(self.study, weighting, self._outcome)
+        asked = self._cells(float(rows.weights.sum()) / self.groups, 1.0)
+        return SurvivalCurves(
+            formula=self.formula,
+            schema=self.study.schema,
+            asked=asked,
+            grouping=self.grouping,
+            strata=self.strata,
+            weights=None,
+            recorded=self.recorded,
+            complete_in=(),
+            queries=(),
+            releases=(),
+            missing=(),
+            guarantee=None,
+            public=PublicCurves.of_weighted(rows.until(asked.ends[-1])),
+            adjusted=Adjustment(
+                formula=weighting.propensity.formula,
+                before=(),
+                errors=None,
+                imbalance=(),
+                effective_share=None,
+                public_rows=len(rows.time),
+            ),
+        )
+
     def _curves(self, asked: FollowUpCells, complete_in: tuple[str, ...] = (), **found: Any) -> SurvivalCurves:
         study = self.study
-        public = public_curves(asked, self.grouping, self.weights, study.schema, study.public, complete_in)
+        public = None
+        if self.weighting is None:
+            public = public_curves(asked, self.grouping, self.weights, study.schema, study.public, complete_in)
         if public is None and not found["releases"]:
             raise ArgumentError("fit_public needs public rows with the columns of the formula", argument="public")
         return SurvivalCurves(
@@ -207,7 +273,11 @@ class CurvesRequest:
         study, levels = self.study, self._levels
         weight = None if self.weights is None else study.schema[self.weights]
         # noise of m sites adds up: as if one site had the mean number of people
-        group = sum(people.values()) / len(people) * smallest_share(study.public, self.grouping, levels)
+        share = smallest_share(study.public, self.grouping, levels)
+        if self.weighting is not None:
+            # on a coarse grid: the same intervals on every machine
+            share = float(f"{with_rows(self.weighting.propensity, study.public).people.overlap:.1g}")
+        group = sum(people.values()) / len(people) * share
         effective = float(epsilon) * 2 / study.relation.persons_changed
         crossed = tuple(
             CrossedColumn(name=name, levels=size) for name, size in zip(self.grouping[1:], levels[1:], strict=True)
@@ -218,12 +288,14 @@ class CurvesRequest:
             crossed=crossed or None,
             weights=self.weights,
             largest_weight=weight.max if isinstance(weight, Weight) else 1.0,
+            complete=self.weighting is not None,
+            weighting=None if self.weighting is None else self.weighting.record,
             follow_up=self._cells(group, effective),
             epsilon=epsilon,
             schema_sha256=study.schema.sha256,
             replicate=replicate,
         )
-        if not delta or self.weights is not None:
+        if not delta or query.is_weighted:
             return query
         facts, normal = site_facts_of(study, min(people.values())), replace(query, delta=delta)
         return normal if prepare(normal, facts).sds[2] < prepare(query, facts).sds[2] else query
@@ -293,6 +365,7 @@ def survfit(
     times: int | Sequence[float] | None = None,
     weights: str | None = None,
     recorded: str = "within",
+    weighting: Weighting | None = None,
 ) -> CurvesRequest:
     """Return a request for survival curves by group: Kaplan-Meier's, or with several causes Aalen and Johansen's.
 
@@ -358,8 +431,13 @@ def survfit(
     name = declared_column(study.schema, weights, kind="weight", argument="weights")
     if name in grouping or {design.stop, design.event, design.start} & set(grouping):
         raise FormulaError("the right side of ~ must name other columns than the outcome and the weights")
+    given = None
+    if weighting is not None:
+        given = checked_weighting(weighting, study)
+        _check_weighted(given, grouping, strata, start=design.start, weights=name)
     return CurvesRequest(
         study=study,
+        weighting=given,
         formula=formula,
         time=design.stop,
         event=design.event,
@@ -371,6 +449,20 @@ def survfit(
         weights=name,
         recorded=choice(recorded, name="recorded", options=tuple(WITHIN)),
     )
+
+
+def _check_weighted(
+    weighting: Weighting, grouping: tuple[str, ...], strata: tuple[str, ...], *, start: str | None, weights: str | None
+) -> None:
+    """Refuse curves of weighted people but those of the two arms, from time 0 on."""
+    if grouping != (weighting.treatment,) or strata:
+        raise FormulaError(
+            f"with weighting the formula must be 'Surv(time, event) ~ {weighting.treatment}', the treatment alone: "
+            "covariates belong in the propensity model"
+        )
+    if start is not None or weights is not None:
+        what = "a beginning of follow-up" if start is not None else "weights="
+        raise ArgumentError(f"weighting cannot be combined with {what}: leave one of them out", argument="weighting")
 
 
 def _group(term: Term, schema: Schema) -> str:

@@ -7,14 +7,22 @@ with a site that knows the recorded answers only. No code and no value that is n
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, Final, final
 
 import hdpstats.formula.api as hdpf
-from hdpstats._base.errors import ArgumentError
+from hdpstats._base.errors import ArgumentError, FormulaError, HdpError, SchemaError
+from hdpstats._base.validation import exact
 from hdpstats.describe import describe
+from hdpstats.mechanisms.registry import prepare
 from hdpstats.models import propensity, treatment_effect
+from hdpstats.models.treatment_effect import requested_effect
+from hdpstats.privacy.budget import Budget, release_delta
+from hdpstats.records import codec
+from hdpstats.results.propensity import Propensity
 from hdpstats.sites import Study
+from hdpstats.sites.study import site_facts_of
 
 Options = Mapping[str, Any]
 
@@ -60,7 +68,25 @@ def _open_effect(formula: str, data: Study, *, propensity_formula: str) -> _Effe
     return _Effect(formula=formula, study=data, propensity=propensity(propensity_formula, data))
 
 
+def _check_effect(opened: _Effect, epsilon: object, replicate: int) -> None:
+    """Refuse an effect that no site would answer, or that one does not permit, before its propensity is charged.
+
+    The weights are not known yet; those of public people stand for them where there are any.
+    """
+    try:
+        weighting = Propensity.of(opened.propensity.model.fit_public()).weights("overlap")
+        asked = requested_effect(opened.formula, opened.study, weighting, replicate=replicate)
+        query = asked.query(exact(epsilon, name="epsilon"))
+    except (FormulaError, SchemaError):
+        raise
+    except ArgumentError:  # about public people, and private ones may differ
+        return
+    for site in opened.study.sites.values():
+        site.check_permitted(query, prepare(query, site_facts_of(opened.study, site.records)).needs)
+
+
 def _ask_effect(opened: _Effect, spent: Options) -> Any:
+    _check_effect(opened, spent["epsilon"], spent.get("replicate", 1))
     own = {name: value for name, value in spent.items() if name != "propensity_epsilon"}
     shared = {name: value for name, value in own.items() if name != "epsilon"}
     first = opened.propensity.release(spent.get("propensity_epsilon"), **shared)
@@ -112,8 +138,23 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
 )
 """The kinds of questions by name: those of `hdpstats.formula.api`, descriptions and treatment effects."""
 
-LONGEST_TEXT: Final = 20_000
+LONGEST_TEXT: Final = 2_000
+"""Characters of a text in a question: as many as of a formula."""
 MOST_LISTED: Final = 2_000
+LONGEST_QUESTION: Final = 50_000
+"""Characters of the canonical JSON of all of it, which a custodian is shown."""
+
+UNREADABLE: Final = (
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+    AssertionError,
+    NotImplementedError,
+)
+"""What code raises that meets a value of another kind than it was written for."""
 
 
 def is_plain(value: object) -> bool:
@@ -169,25 +210,42 @@ class Question:
                     raise ArgumentError(
                         f"{name} must be a text, a number, true, false, or a list of these", argument=name
                     )
-        for name in ("epsilon", "propensity_epsilon"):
+        for name in sorted({"epsilon", "propensity_epsilon"} & kind.spending):
             value = self.spending.get(name)
-            if name in kind.spending and (isinstance(value, bool) or not isinstance(value, int | float)):
-                raise ArgumentError(f"{name} must be given, one number", argument=name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+                raise ArgumentError(f"{name} must be given, one number above 0", argument=name)
         if not isinstance(self.spending.get("mechanism", "auto"), str):
             raise ArgumentError("mechanism must be a name", argument="mechanism")
+        replicate = {**self.options, **self.spending}.get("replicate", 1)
+        if isinstance(replicate, bool) or not isinstance(replicate, int):
+            raise ArgumentError("replicate must be a whole number", argument="replicate")
+        _ = self.most  # which refuses a delta that is none
+        written = codec.dumps([self.what, dict(self.options), dict(self.spending)])
+        if len(written) > LONGEST_QUESTION:
+            raise ArgumentError(
+                f"the question must have at most {LONGEST_QUESTION} characters, which a custodian can read; ask for "
+                "less at once",
+                argument="formula",
+            )
 
     @property
-    def epsilon(self) -> float:
-        """What all of it may cost each person."""
-        return float(sum(self.spending.get(name, 0) for name in ("epsilon", "propensity_epsilon")))
+    def most(self) -> Budget:
+        """What all of its releases together may cost each person: the sum of its epsilons, and its delta."""
+        epsilons = [
+            exact(self.spending[name], name=name)
+            for name in self.spending
+            if name.endswith("epsilon") and name != "allow_large_epsilon"
+        ]
+        delta = {**self.options, **self.spending}.get("delta", 0)
+        return Budget(sum(epsilons, Fraction(0)), release_delta(delta))
 
     def open(self, study: Study) -> Any:
         """Open the question on a study; spends nothing, and raises what the constructor of the kind raises."""
         try:
             return KINDS[self.kind].open(self.what, study, **self.options)
-        except (TypeError, AttributeError, KeyError, ValueError, OverflowError) as error:
-            if isinstance(error, ArgumentError):
-                raise
+        except HdpError:
+            raise
+        except UNREADABLE:
             raise ArgumentError(f"the options of {self.kind} cannot be read", argument="options") from None
 
     def ask(self, study: Study) -> Any:
@@ -195,8 +253,8 @@ class Question:
         return KINDS[self.kind].ask(self.open(study), self.spending)
 
     def __str__(self) -> str:
-        what = self.what if isinstance(self.what, str) else ", ".join(self.what)
-        return f"{self.kind}: {what}{_listed(self.options)}"
+        what = [self.what] if isinstance(self.what, str) else self.what
+        return f"{self.kind}: {', '.join(map(repr, what))}{_listed(self.options)}"
 
     @property
     def spending_in_words(self) -> str:
@@ -205,4 +263,5 @@ class Question:
 
 
 def _listed(values: Options) -> str:
-    return "".join(f"; {name} {value}" for name, value in sorted(values.items()))
+    """Return names and values; texts in quotes, so that none passes for a further value."""
+    return "".join(f"; {name} {value!r}" for name, value in sorted(values.items()))

@@ -6,33 +6,42 @@
 ``facts``     the public facts about the site (`hdpstats.sites.messages.Facts`)
 ``columns``   the schema's columns in their order
 ``answers``   each query that the site answered, with its release and the release's place in the ledger
-``sha256``    that of all the rest: a file that was damaged is noticed. Only a signature shows who answered
+``sha256``    that of all the rest but the signature: a file that was damaged is noticed
+``signature`` left out, or the ``key`` of the site and the ``value`` of its signature of the hash, after `SIGNED`
+
+Only the signature shows who answered: it covers the request, the facts (such as the number of people, which standard
+errors rest on) and all answers, so that no signed release can be moved to another file.
 
 Reading asks the question of the request again, of a site that knows these answers and nothing else: the code is that of
 ``fit``, so the result is the one that ``fit`` returns when it finds the same releases in the ledger.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final, final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Self, final
 
 import pandas as pd
 
 from hdpstats import __version__
 from hdpstats._base.errors import ArgumentError, HdpError, SiteError
-from hdpstats.exchange.request_file import UNREADABLE, Place, RequestFile, read_json
-from hdpstats.ledger.signing import VerifyingKey, check_release
+from hdpstats._base.validation import shown
+from hdpstats.exchange.files import Place, fields_in, read_bytes
+from hdpstats.exchange.questions import UNREADABLE
+from hdpstats.exchange.request_file import RequestFile, RequestSignature
+from hdpstats.ledger.signing import SignatureError, SigningKey, VerifyingKey, check_release
 from hdpstats.mechanisms.registry import query_from_json, release_from_json
 from hdpstats.records import codec
 from hdpstats.records.query import LedgerEntry, Query, Release
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.sites import Site
-from hdpstats.sites.messages import Facts
+from hdpstats.sites.messages import CODES, Facts
 from hdpstats.sites.site import HeldData, SiteTerms
 
 FORMAT: Final = "hdpstats release 1"
+SIGNED: Final = "hdpstats signed release file 1"
+REFUSAL: Final = "hdpstats refusal 1"
+LONGEST_REFUSAL: Final = 1000
 
 Answers = tuple[tuple[Query, Release], ...]
 
@@ -52,16 +61,54 @@ class ReleaseFile:
         What it answered, in order; releases have their places in the ledger.
     version : str
         The version of hdpstats that answered.
+    signature : RequestSignature or None
+        Who answered, where the site holds a key.
     """
 
     request_sha256: str
     facts: Facts
     answers: Answers
     version: str = __version__
+    signature: RequestSignature | None = None
 
     def to_json(self) -> str:
         """Return the canonical JSON text."""
-        fields = {
+        fields = self._fields()
+        whole = {**fields, "sha256": codec.sha256(fields)}
+        if self.signature is not None:
+            whole["signature"] = {"key": self.signature.key, "value": self.signature.value}
+        return codec.dumps(whole)
+
+    @property
+    def statement(self) -> dict[str, str]:
+        """What is signed."""
+        return {"format": SIGNED, "sha256": codec.sha256(self._fields())}
+
+    def signed(self, key: SigningKey | Place) -> Self:
+        """Return the file with the signature of a private key, or of its file."""
+        private = SigningKey.read(key)  # type: ignore[arg-type]
+        return replace(self, signature=RequestSignature(key=private.public.id, value=private.sign(self.statement)))
+
+    def check_signature(self, key: VerifyingKey) -> None:
+        """Refuse a file that a key did not sign, as a whole or in one of its releases.
+
+        Raises
+        ------
+        SignatureError
+            ``reason`` is "unsigned", "other key" or "forged".
+        """
+        if self.signature is None:
+            raise SignatureError(
+                "the release file has no signature: its site holds no key, or the signature was taken away",
+                reason="unsigned",
+            )
+        key.check(self.statement, key=self.signature.key, value=self.signature.value, what="the release file")
+        for query, each in self.answers:
+            check_release(each, [key], query=query)
+
+    def _fields(self) -> dict[str, Any]:
+        """Return all but the hash and the signature."""
+        return {
             "format": FORMAT,
             "hdpstats": self.version,
             "request": self.request_sha256,
@@ -76,7 +123,6 @@ class ReleaseFile:
                 for query, release in self.answers
             ],
         }
-        return codec.dumps({**fields, "sha256": codec.sha256(fields)})
 
     @classmethod
     def read(cls, path: Place) -> "ReleaseFile":
@@ -87,8 +133,11 @@ class ReleaseFile:
         ArgumentError
             There is no such file, it is something else or was altered, or is of another format.
         """
-        fields, content = read_json(path, name="release", format=FORMAT)
+        content = read_bytes(path, name="release")
+        _check_answered(content)
+        fields, text = fields_in(content, name="release", format=FORMAT, place=path)
         try:
+            signature = fields.pop("signature", None)
             whole = fields.pop("sha256") == codec.sha256(fields)
             facts, schema = fields["facts"], fields["facts"]["schema"]
             ordered = {**schema, "columns": {name: schema["columns"][name] for name in fields["columns"]}}
@@ -97,14 +146,15 @@ class ReleaseFile:
                 facts=Facts.from_dict({**facts, "schema": ordered}),
                 answers=tuple(_answer(each) for each in fields["answers"]),
                 version=str(fields["hdpstats"]),
+                signature=None if signature is None else RequestSignature(**signature),
             )
-            whole = whole and read.to_json() == content
+            whole = whole and read.to_json() == text
         except (HdpError, *UNREADABLE):
             whole = False
         if not whole:
             raise ArgumentError(
-                f"release: {path} is not a release file as a site wrote it; it was altered, or is not whole: ask the "
-                "custodian for it again, which costs nothing",
+                f"release: {shown(str(path))} is not a release file as a site wrote it; it was altered, or is not "
+                "whole: ask the custodian for it again, which costs nothing",
                 argument="release",
             )
         return read
@@ -112,6 +162,21 @@ class ReleaseFile:
     def site(self) -> "RecordedSite":
         """Return a site that gives these answers, and no other."""
         return RecordedSite(self)
+
+
+def refusal_json(request_sha256: str, code: str, numbers: Mapping[str, object]) -> str:
+    """Return the canonical text of a file that says why a request was refused: a code of the service, and numbers."""
+    return codec.dumps({"format": REFUSAL, "request": request_sha256, "error": code, **numbers})
+
+
+def _check_answered(content: bytes) -> None:
+    """Raise what a refusal says, where a file is one and no release."""
+    if len(content) > LONGEST_REFUSAL or REFUSAL.encode() not in content:
+        return
+    fields, _ = fields_in(content, name="release", format=REFUSAL, place="the refusal")
+    refusal = CODES.get(str(fields.get("error")))
+    if refusal is not None:
+        raise refusal.error(refusal.message, code=str(fields["error"]))
 
 
 def _answer(fields: Mapping[str, Any]) -> tuple[Query, Release]:
@@ -126,7 +191,23 @@ class RecordedSite(Site):
 
     def __init__(self, release_file: ReleaseFile) -> None:
         self._file = release_file
-        self._answers = {query.to_json(): release for query, release in release_file.answers}
+        self._answers = {query.question(): release for query, release in release_file.answers}
+        self._used: set[str] = set()
+
+    @property
+    def lacks(self) -> bool:
+        """Whether it was asked what it has no answer to."""
+        return bool(self._used - self._answers.keys())
+
+    @property
+    def unused(self) -> int:
+        """How many of its answers nobody asked for."""
+        return len(self._answers.keys() - self._used)
+
+    def is_same_as(self, other: Site) -> bool:
+        """Whether another file has answers of the same account."""
+        held = other.held
+        return self is other or (held is not None and held.account == self.held.account != "")
 
     @property
     def schema(self) -> Schema:
@@ -158,6 +239,10 @@ class RecordedSite(Site):
         """Check that the rows are for this schema; recorded answers need none."""
         self._check_public(table)
 
+    def received(self, query: Query) -> Release | None:
+        """Return the recorded release of a query; None where the site was not asked it."""
+        return self._answers.get(query.question())
+
     def answer(self, query: Query) -> Release:
         """Return the recorded release of a query.
 
@@ -166,7 +251,8 @@ class RecordedSite(Site):
         SiteError
             The site was not asked it.
         """
-        release = self._answers.get(query.to_json())
+        release = self.received(query)
+        self._used.add(query.question())
         if release is None:
             raise SiteError(
                 "the release file has no answer to what this request asks: the site did not complete it, or the file "
@@ -176,8 +262,21 @@ class RecordedSite(Site):
         return release
 
 
+JOINT: Final = (
+    "these sites cannot be combined: at several sites this question asks each of them something that depends on what "
+    "the others released, which takes joint rounds, and one file of each does not have these answers. Read each file "
+    "by itself, and combine the results with hdp.aggregate"
+)
+
+Releases = Place | Sequence[Place] | Mapping[str, Place]
+
+
 def read_result(
-    release: Place, request: Place | RequestFile, *, public: pd.DataFrame | None = None, key: Place | None = None
+    release: Releases,
+    request: Place | RequestFile,
+    *,
+    public: pd.DataFrame | None = None,
+    key: Place | Mapping[str, Place] | None = None,
 ) -> Any:
     """Read a site's answer to a request file, and return its result: spends nothing.
 
@@ -186,14 +285,18 @@ def read_result(
     Parameters
     ----------
     release
-        The file that the custodian sent.
+        The file that the custodian sent; of several sites a list of theirs, or a dictionary by the sites' names. They
+        are combined as the ordinary call at these sites combines them: descriptions, curves and distributions always.
+        A fit may ask each site something that depends on what others released. Where it does, no such file has the
+        answer, and an error says so: read each by itself, and combine the results with `hdpstats.api.aggregate`.
     request
         The request, or its file.
     public
         The public rows, where the request names them without having them.
     key
-        The site's public key (``STEM.pub`` of ``hdpstats site signing-key``): then every release must be signed with
-        it. Without it, nothing shows that it was the site that wrote the file.
+        The site's public key (``STEM.pub`` of ``hdpstats site signing-key``): then the file, and every release in it,
+        must be signed with it. Without it, nothing shows that it was the site that wrote the file. Of several sites a
+        dictionary by their names.
 
     Returns
     -------
@@ -203,27 +306,57 @@ def read_result(
     Raises
     ------
     ArgumentError, SiteError, SchemaError
-        The file is no release file, was altered, answers another request, or does not have all answers.
+        The file is no release file, was altered, answers another request, or does not have all answers or has others.
     LedgerError
-        A release has no signature by the key.
+        The file, or a release in it, has no signature by the key.
 
     Examples
     --------
     After ``hdpstats site answer site.yaml request.json --out release.json``::
 
-        fit = hdp.read_result("release.json", "request.json")
+        fit = hdp.read_result("release.json", "request.json", key="site.pub")
         print(fit.summary())
     """
     asked = request if isinstance(request, RequestFile) else RequestFile.read(request)
-    answered = ReleaseFile.read(release)
+    several = isinstance(release, Mapping | list | tuple)
+    files = _named(release)
+    keys = key if isinstance(key, Mapping) else dict.fromkeys(files, key)
+    if not files or set(keys) != set(files):
+        raise ArgumentError("key must have one for each site, by the names of the release files", argument="key")
+    sites = {name: _answered(place, asked, keys[name]).site() for name, place in files.items()}
+    study = asked.study(sites if several else next(iter(sites.values())), public)
+    try:
+        with asked.in_its_recipe():
+            result = asked.question.ask(study)
+    except HdpError:
+        if len(sites) > 1 and any(site.lacks for site in sites.values()):
+            raise SiteError(JOINT) from None
+        raise
+    if any(site.lacks for site in sites.values()):  # which a study of several leaves out
+        raise SiteError(JOINT)
+    if any(site.unused for site in sites.values()):
+        raise SiteError("the release file has answers that its request does not ask for; ask the custodian for it anew")
+    return result
+
+
+def _named(release: Releases) -> dict[str, Place]:
+    """Return release files by the names of their sites."""
+    if isinstance(release, Mapping):
+        return dict(release)
+    if isinstance(release, list | tuple):
+        return {f"site {number}": each for number, each in enumerate(release, start=1)}
+    return {"": release}  # type: ignore[dict-item]
+
+
+def _answered(place: Place, asked: RequestFile, key: Place | None) -> ReleaseFile:
+    """Return the release file at a place, which answers a request and is signed with a key."""
+    answered = ReleaseFile.read(place)
     if answered.request_sha256 != asked.sha256:
         raise ArgumentError(
-            f"release: {Path(release)} answers another request ({answered.request_sha256[:12]}) than this one "
-            f"({asked.sha256[:12]}); give the request that was sent",
+            f"release: {shown(str(place))} answers another request ({shown(answered.request_sha256[:12])}) than this "
+            f"one ({asked.sha256[:12]}); give the request that was sent",
             argument="release",
         )
     if key is not None:
-        keys = [VerifyingKey.read(Path(key))]
-        for query, each in answered.answers:
-            check_release(each, keys, query=query)
-    return asked.question.ask(asked.study(answered.site(), public))
+        answered.check_signature(VerifyingKey.read(key))  # type: ignore[arg-type]
+    return answered

@@ -6,15 +6,18 @@
 ``schema_sha256``  the schema that the question was written for
 ``public``         null, or the public rows: their SHA-256, and either their ``columns`` (cells in order; null where one
                    is missing) and ``persons`` (numbers, or null), or no such keys where they are sent otherwise
+``signature``      left out, or the ``key`` of its author and the ``value`` of the signature (Ed25519)
 
-The SHA-256 of the text names the request; a release file has it.
+The SHA-256 of the canonical text without the signature names the request; a release file has it, and it is what is
+signed, after the words `SIGNED`.
 """
 
 import hashlib
-from dataclasses import dataclass
-from os import PathLike
-from pathlib import Path
-from typing import Any, Final, final
+import re
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Self, final
 
 import numpy as np
 import pandas as pd
@@ -22,8 +25,11 @@ import pandas as pd
 from hdpstats import __version__
 from hdpstats._base.errors import ArgumentError, HdpError, SiteError, forgets_rows
 from hdpstats._base.validation import shown, truth
-from hdpstats.exchange.questions import KINDS, Question
-from hdpstats.records import codec
+from hdpstats.exchange.files import Place, fields_in, read_bytes, write_whole
+from hdpstats.exchange.questions import KINDS, UNREADABLE, Question
+from hdpstats.ledger.records import checked_sha256
+from hdpstats.ledger.signing import SignatureError, SigningKey, VerifyingKey
+from hdpstats.records import codec, recipe
 from hdpstats.schema.columns import NumericColumn
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
@@ -31,11 +37,25 @@ from hdpstats.sites import Site, Study
 from hdpstats.sites.study import checked_study
 
 FORMAT: Final = "hdpstats request 1"
-LONGEST: Final = 200_000_000
-"""Bytes of a file that is read."""
+SIGNED: Final = "hdpstats signed request 1"
+_VERSION: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_-]{0,63}")
+_KEY: Final = re.compile(r"[0-9a-f]{16}")
+_VALUE: Final = re.compile(r"[0-9a-f]{128}")
 
-Place = str | PathLike[str]
-UNREADABLE: Final = (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RequestSignature:
+    """The signature of a request: what its key is called, and the value, both in hexadecimal digits."""
+
+    key: str
+    value: str
+
+    def __post_init__(self) -> None:
+        """Refuse what is no signature."""
+        for text, pattern in ((self.key, _KEY), (self.value, _VALUE)):
+            if not isinstance(text, str) or not pattern.fullmatch(text):
+                raise ArgumentError("signature must have a key of 16 and a value of 128 digits", argument="signature")
 
 
 @final
@@ -55,6 +75,15 @@ class RequestFile:
         The public rows where they are attached.
     version : str
         The version of hdpstats that wrote it.
+    recipe : int or None
+        The recipe that queries are made by; None for the first.
+    signature : RequestSignature or None
+        Whose request it is, where its author signed it.
+
+    Raises
+    ------
+    ArgumentError
+        A field is none of a request.
     """
 
     question: Question
@@ -63,38 +92,81 @@ class RequestFile:
     columns: dict[str, list[Any]] | None = None
     persons: list[int] | None = None
     version: str = __version__
+    recipe: int | None = field(default_factory=recipe.written)
+    signature: RequestSignature | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what no request has."""
+        checked_sha256(self.schema_sha256, name="schema_sha256")
+        if self.public_sha256 is not None:
+            checked_sha256(self.public_sha256, name="public: sha256")
+        if not isinstance(self.version, str) or not _VERSION.fullmatch(self.version):
+            raise ArgumentError("hdpstats must be a version, such as 1.2.0", argument="hdpstats")
 
     def to_json(self) -> str:
         """Return the canonical JSON text."""
+        fields = self._fields()
+        if self.signature is not None:
+            fields["signature"] = {"key": self.signature.key, "value": self.signature.value}
+        return codec.dumps(fields)
+
+    def _fields(self) -> dict[str, Any]:
+        """Return what is asked, without the signature."""
         question = self.question
         public: dict[str, Any] | None = None
         if self.public_sha256 is not None:
             public = {"sha256": self.public_sha256}
             if self.columns is not None:
                 public |= {"columns": self.columns, "persons": self.persons}
-        return codec.dumps(
-            {
-                "format": FORMAT,
-                "hdpstats": self.version,
-                "question": {
-                    "kind": question.kind,
-                    "what": question.what,
-                    "options": dict(question.options),
-                    "spending": dict(question.spending),
-                },
-                "schema_sha256": self.schema_sha256,
-                "public": public,
-            }
-        )
+        return {
+            "format": FORMAT,
+            "hdpstats": self.version,
+            "question": {
+                "kind": question.kind,
+                "what": question.what,
+                "options": dict(question.options),
+                "spending": dict(question.spending),
+            },
+            "schema_sha256": self.schema_sha256,
+            "public": public,
+            **({} if self.recipe is None else {"recipe": self.recipe}),
+        }
+
+    def in_its_recipe(self) -> AbstractContextManager[None]:
+        """Make queries by the recipe of the request, or an older one under which its call was charged before."""
+        return recipe.using(self.recipe or 1)
 
     @property
     def sha256(self) -> str:
-        """The name of the request."""
-        return hashlib.sha256(self.to_json().encode()).hexdigest()
+        """The name of the request: that of all but its signature."""
+        return hashlib.sha256(codec.dumps(self._fields()).encode()).hexdigest()
+
+    @property
+    def statement(self) -> dict[str, str]:
+        """What is signed."""
+        return {"format": SIGNED, "request": self.sha256}
+
+    def signed(self, key: SigningKey | Place) -> Self:
+        """Return the request with the signature of a private key, or of its file."""
+        private = SigningKey.read(key)  # type: ignore[arg-type]
+        return replace(self, signature=RequestSignature(key=private.public.id, value=private.sign(self.statement)))
+
+    def check_signature(self, key: VerifyingKey) -> None:
+        """Refuse a request that a key did not sign.
+
+        Raises
+        ------
+        SignatureError
+            ``reason`` is "unsigned", "other key" or "forged".
+        """
+        signature = self.signature
+        if signature is None:
+            raise SignatureError("the request has no signature", reason="unsigned")
+        key.check(self.statement, key=signature.key, value=signature.value, what="the request")
 
     def write(self, path: Place) -> None:
-        """Write the file."""
-        Path(path).write_text(self.to_json() + "\n", encoding="utf-8")
+        """Write the file, as a whole."""
+        write_whole(path, self.to_json() + "\n", name="request")
 
     @classmethod
     def read(cls, path: Place) -> "RequestFile":
@@ -104,29 +176,39 @@ class RequestFile:
         ------
         ArgumentError
             There is no such file, it is something else, or it is of a format that this version does not read.
+        SiteError
+            Its queries would be made by a recipe that this version does not know. Nothing was charged.
         """
-        fields, content = read_json(path, name="request", format=FORMAT)
+        return cls.from_bytes(read_bytes(path, name="request"), place=path)
+
+    @classmethod
+    def from_bytes(cls, content: bytes, *, place: Place = "request") -> "RequestFile":
+        """Read the bytes of a file; see `read`."""
+        fields, text = fields_in(content, name="request", format=FORMAT, place=place)
         try:
-            question, public = fields["question"], fields["public"]
+            question, public, signature = fields["question"], fields["public"], fields.get("signature")
             read = cls(
                 question=Question(**question),
-                schema_sha256=str(fields["schema_sha256"]),
-                public_sha256=None if public is None else str(public["sha256"]),
+                schema_sha256=fields["schema_sha256"],
+                public_sha256=None if public is None else public["sha256"],
                 columns=None if public is None else public.get("columns"),
                 persons=None if public is None else public.get("persons"),
-                version=str(fields["hdpstats"]),
+                version=fields["hdpstats"],
+                recipe=fields.get("recipe"),
+                signature=None if signature is None else RequestSignature(**signature),
             )
-            same = read.to_json() == content
+            same = read.to_json() == text
         except HdpError:
             raise
         except UNREADABLE:
             same = False
         if not same:
             raise ArgumentError(
-                f"request: {path} is not a request as hdpstats writes it; it was altered, or is not whole: ask its "
-                "author for it again",
+                f"request: {shown(str(place))} is not a request as hdpstats writes it; it was altered, or is not "
+                "whole: ask its author for it again",
                 argument="request",
             )
+        recipe.check_known(read.recipe)
         return read
 
     def public_table(self, schema: Schema, unit: str | None, public: pd.DataFrame | None = None) -> PublicTable | None:
@@ -164,7 +246,11 @@ class RequestFile:
 
     def _frame(self, schema: Schema, unit: str | None) -> tuple[pd.DataFrame, str | None]:
         try:
-            columns = {name: self.columns[name] for name in self.columns or () if name in schema}  # type: ignore[index]
+            columns = {str(name): cells for name, cells in (self.columns or {}).items()}
+            strange = [name for name in columns if name not in schema]
+            if strange or (self.persons is not None and unit is None):
+                what = f"a column {shown(strange[0])}" if strange else "whose row each is"
+                raise SiteError(f"the public rows of the request have {what}, which the schema does not declare")
             frame = pd.DataFrame({name: _cells(schema, name, cells) for name, cells in columns.items()})
             if unit is not None and self.persons is not None and unit not in frame:
                 frame[unit] = np.asarray(self.persons, dtype=np.int64)
@@ -172,49 +258,28 @@ class RequestFile:
             raise SiteError("the public rows of the request cannot be read; ask its author for it again") from None
         return frame, unit if self.persons is not None else None
 
-    def study(self, site: Site, public: pd.DataFrame | None = None) -> Study:
-        """Return the study that the question is asked of: one site, and the public rows."""
+    def study(self, private: Site | Mapping[str, Site], public: pd.DataFrame | None = None) -> Study:
+        """Return the study that the question is asked of: a site, or several by name, and the public rows."""
+        site = private if isinstance(private, Site) else next(iter(private.values()))
         table = self.public_table(site.schema, site.unit, public)
         if table is None:
-            return Study(private=site)
+            return Study(private=private)
         frame = table.frame()
         if table.persons is not None and site.unit is not None and site.unit not in frame:
             frame[site.unit] = table.persons
-        return Study(private=site, public=frame)
+        return Study(private=private, public=frame)
 
     def __repr__(self) -> str:
         rows = "no public rows" if self.public_sha256 is None else f"public rows {self.public_sha256[:12]}"
         return f"<request {self.sha256[:12]}: {self.question}; {self.question.spending_in_words}; {rows}>"
 
 
-def _cells(schema: Schema, name: str, cells: list[Any]) -> Any:
+def _cells(schema: Schema, name: str, cells: object) -> Any:
+    if not isinstance(cells, list) or not all(cell is None or isinstance(cell, str | int | float) for cell in cells):
+        raise TypeError("no cells")
     if isinstance(schema[name], NumericColumn) and not any(isinstance(cell, str) for cell in cells):
         return np.asarray([np.nan if cell is None else cell for cell in cells], dtype=np.float64)
     return pd.Series(cells, dtype=object)
-
-
-def read_json(path: Place, *, name: str, format: str) -> tuple[dict[str, Any], str]:  # noqa: A002
-    """Return the fields of a JSON file with a format, and its text without the line's end."""
-    place = Path(path)
-    try:
-        size = place.stat().st_size
-        content = "" if size > LONGEST else place.read_text(encoding="utf-8").removesuffix("\n")
-    except OSError as error:
-        raise ArgumentError(f"{name}: {place} cannot be read: {error.strerror}", argument=name) from None
-    except UnicodeDecodeError:
-        content = ""
-    try:
-        fields = codec.loads(content)
-        written = fields["format"]
-    except UNREADABLE:
-        raise ArgumentError(f"{name}: {place} is not a {name} file of hdpstats", argument=name) from None
-    if written != format:
-        raise ArgumentError(
-            f"{name}: {place} has the format {shown(written)}, and this version of hdpstats reads {format!r}; write it "
-            "anew with this version, or read it with the version that wrote it",
-            argument=name,
-        )
-    return fields, content
 
 
 @forgets_rows
@@ -226,6 +291,7 @@ def request(
     epsilon: float,
     attach_public: bool = True,
     path: Place | None = None,
+    key: Place | SigningKey | None = None,
     **options: Any,
 ) -> RequestFile:
     """Write down what is asked of a site, for its custodian to answer: spends nothing, and needs no private row.
@@ -248,6 +314,9 @@ def request(
         whoever reads the answer, gives the same rows.
     path
         Where the file is written.
+    key
+        The author's private key (``STEM.key`` of ``hdpstats site signing-key``), which signs the request: sites whose
+        settings name the public key know so who asks.
     options
         What the function and its ``fit`` or ``release`` take besides, as texts, numbers, true, false or lists.
 
@@ -290,6 +359,8 @@ def request(
     )
     if columns is not None:
         asked.public_table(study.schema, study.unit)
+    if key is not None:
+        asked = asked.signed(key)
     if path is not None:
         asked.write(path)
     return asked

@@ -365,7 +365,8 @@ def _by_columns(geometry: Geometry, columns: FloatArray) -> WeightedRows:
     """Return the rows whose columns (D, n) are replaced by whitened ones."""
     m, A = geometry.arrays()
     square = np.zeros(columns.shape[1])
-    whiten_columns(columns[int(geometry.intercept) :], m, A, square, *pieces(len(m)))
+    slopes = columns[int(geometry.intercept) :]
+    whiten_columns(slopes, m, A, square, *pieces(len(m)), slopes)
     return WeightedRows(X=columns.T, weights=mallows_weights(square, geometry))
 
 
@@ -376,9 +377,15 @@ def pieces(d: int) -> tuple[FloatArray, FloatArray]:
 
 @compiled
 def whiten_columns(
-    columns: FloatArray, m: FloatArray, A: FloatArray, square: FloatArray, centred: FloatArray, z: FloatArray
+    columns: FloatArray,
+    m: FloatArray,
+    A: FloatArray,
+    square: FloatArray,
+    centred: FloatArray,
+    z: FloatArray,
+    out: FloatArray,
 ) -> None:
-    """Replace columns (d, n) by whitened ones, and add their squares (n,)."""
+    """Write columns (d, n), whitened, to ``out``, which may be these columns, and add their squares (n,)."""
     d = len(columns)
     for start in range(0, len(square), PIECE):
         rows = min(PIECE, len(square) - start)
@@ -390,7 +397,7 @@ def whiten_columns(
         if d > 0:
             products(A, centred, z)
         for k in range(d):
-            column, whitened = columns[k, start : start + rows], z[k]
+            column, whitened = out[k, start : start + rows], z[k]
             for i in range(rows):
                 value = min(max(whitened[i], -LARGEST), LARGEST)
                 column[i] = value

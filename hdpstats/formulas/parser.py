@@ -253,7 +253,10 @@ def parse(
     tildes = [index for index, token in enumerate(tokens) if token.operator == "~"]
     if len(tildes) != 1:
         reason = f"it must stand once in a formula, not {len(tildes)} times"
-        raise refusal("~", reason, 'write it between outcome and terms: "y ~ x"')
+        remedy = (
+            'write it before the terms: "~ x + z"' if outcome is None else 'write it between outcome and terms: "y ~ x"'
+        )
+        raise refusal("~", reason, remedy)
     left = None
     if outcome is not None:
         left = outcome(read_left_side(tokens[: tildes[0]]))

@@ -7,5 +7,6 @@ themselves; ``other_correlations`` says how far errors would go with other corre
 ``meta_analysis`` combines estimates of several studies, with their heterogeneity.
 ``weighted_moments`` has the errors of weighted public rows, ``life_tables`` the curves of noisy tables, ``log_rank``
 the log-rank test of these and of public rows. ``overlap`` has the errors of means of two arms under overlap weights,
-by stacked estimating equations. ``draws`` is the only source of random numbers.
+by stacked estimating equations, and ``weighted_hazards`` those of hazards. ``draws`` is the only source of random
+numbers.
 """

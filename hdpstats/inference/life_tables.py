@@ -41,6 +41,11 @@ the derivative of what is estimated by the cells, by the chain rule through :mat
 where sampling is Greenwood's :math:`\sum_{j \le t} r_j / ((1 - r_j) Y^*_j)` for ``H``, and its multinomial counterpart
 for ``F``. No draws are needed.
 
+**Weighted people.** Counts of people who are weighted by their chance of treatment are sums of weights, and neither
+Greenwood's variance nor its counterpart holds. Their tables have the covariance of the errors of hazards from stacked
+equations (`HazardErrors`, `hdpstats.inference.weighted_hazards`) in its place: of ``H`` it is multiplied by
+:math:`1 / (1 - r_j)` on both sides, of ``F`` by the derivatives by :math:`h_{jk}`.
+
 **Stated** are numbers at the ends of intervals, up to the first interval in which people at risk are fewer than
 `FEWEST_AT_RISK` standard deviations of their noise.
 
@@ -93,6 +98,7 @@ import scipy
 
 from hdpstats._base.caching import remembered
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
+from hdpstats.records.codec import Record
 
 WINDOW: Final = 7
 """Intervals of the moving averages that variances rest on."""
@@ -104,6 +110,28 @@ FAINT, TAKEN_OFF = 5.0, 0.7
 """With fewer people at risk than FAINT such deviations the lower limit takes TAKEN_OFF of them off."""
 FEWEST_AT_RISK: Final = 2.0
 """With fewer people at risk than so many standard deviations of their noise, nothing is stated from there on."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class HazardErrors(Record):
+    """The errors of the hazards of weighted groups, but for the noise of the counts: covariances.
+
+    Attributes
+    ----------
+    whole : (G J K, G J K) float64
+        By group, interval and cause: sampling, and the noise of the coefficients that weights follow from.
+    sampling : (G J K, G J K) float64
+        The part of it that is sampling.
+    """
+
+    whole: FloatArray
+    sampling: FloatArray
+
+    def block(self, first: int, second: int, size: int, *, noise: bool = True) -> FloatArray:
+        """Return the covariance (size, size) of the hazards of two groups; without noise that of sampling."""
+        part = self.whole if noise else self.sampling
+        return part[first * size : (first + 1) * size, second * size : (second + 1) * size]
 
 
 @final
@@ -129,6 +157,10 @@ class LifeTable:
         Whether people leave and come anywhere in an interval; else at its end.
     besides : (J,) float64 or float
         People who are taken as exposed in each interval besides.
+    errors : HazardErrors or None
+        Of people who are weighted by their chance of treatment: the errors of the hazards of all groups.
+    group : int
+        Which of them this is.
     """
 
     cuts: FloatArray
@@ -139,6 +171,8 @@ class LifeTable:
     sd: float
     within: bool = True
     besides: FloatArray | float = 0.0
+    errors: HazardErrors | None = None
+    group: int = 0
 
     @property
     def intervals(self) -> int:
@@ -265,11 +299,31 @@ class LifeTable:
 
     @cached_property
     def cumulated_sampling(self) -> FloatArray:
-        """The part of it that is sampling."""
+        """The part of it that is sampling; of weighted people with the noise of what their weights follow from."""
+        if self.errors is not None:
+            return self.covariance_with(self)
         r = self.rates.sum(axis=1)
         greenwood = np.append(0.0, np.cumsum(r / ((1.0 - r) * self.exposed)))
         at = np.arange(self.intervals + 1)
         return np.asarray(greenwood[np.minimum(at[:, None], at)])
+
+    @property
+    def cumulated_by_hazards(self) -> FloatArray:
+        """The derivatives of ``H`` at the cuts by the hazards (J + 1, J K)."""
+        J, K = self.events.shape
+        past = np.arange(J) < np.arange(J + 1)[:, None]
+        return np.asarray(np.repeat(past / (1.0 - self.rates.sum(axis=1)), K, axis=1))
+
+    def covariance_with(self, other: "LifeTable", *, noise: bool = True) -> FloatArray:
+        """Return the covariance (J + 1, J + 1) of ``H`` with that of another group but for the noise of counts.
+
+        It is 0 between groups of people who are not weighted by their chance of treatment.
+        """
+        J, K = self.events.shape
+        if self.errors is None:
+            return np.zeros((J + 1, J + 1))
+        between = self.errors.block(self.group, other.group, J * K, noise=noise)
+        return np.asarray(self.cumulated_by_hazards @ between @ other.cumulated_by_hazards.T)
 
     @cached_property
     def cumulated_noise(self) -> FloatArray:
@@ -320,8 +374,12 @@ class LifeTable:
         by_rate = np.repeat(-later[:, :, None], K, axis=2)
         by_rate[:, :, cause] += past * before
         mean = (by_rate * r).sum(axis=2)
-        sampling = np.einsum("ajk,bjk,jk->ab", by_rate, by_rate, r / self.exposed[:, None])
-        sampling -= np.einsum("aj,bj,j->ab", mean, mean, 1.0 / self.exposed)
+        if self.errors is None:
+            sampling = np.einsum("ajk,bjk,jk->ab", by_rate, by_rate, r / self.exposed[:, None])
+            sampling -= np.einsum("aj,bj,j->ab", mean, mean, 1.0 / self.exposed)
+        else:
+            by_hazards = by_rate.reshape(J + 1, J * K)
+            sampling = by_hazards @ self.errors.block(self.group, self.group, J * K) @ by_hazards.T
         by_events = (by_rate / self.exposed[:, None]).reshape(J + 1, J * K)
         by_exposed = -mean / self.exposed
         L = self.derivative(by_events, by_exposed)
@@ -610,7 +668,21 @@ def limits_of_crossing(band: Band, cuts: FloatArray, level: float) -> tuple[floa
 
 
 def restricted_mean(table: LifeTable, upto: float) -> tuple[float, float]:
-    r"""Return the mean time without an event up to a time, and its standard error.
+    """Return the mean time without an event up to a time, and its standard error."""
+    area, gradient = area_under(table, upto)
+    variance = float(gradient @ table.cumulated_covariance @ gradient)
+    return area, float(np.sqrt(max(variance, 0.0)))
+
+
+def shared_by_means(table: LifeTable, other: LifeTable, upto: float) -> float:
+    """Return the covariance of the restricted means of two groups: 0 but for weighted people."""
+    if table.errors is None:
+        return 0.0
+    return float(area_under(table, upto)[1] @ table.covariance_with(other) @ area_under(other, upto)[1])
+
+
+def area_under(table: LifeTable, upto: float) -> tuple[float, FloatArray]:
+    r"""Return the mean time without an event up to a time, and its derivatives by ``H`` at the cuts (J + 1,).
 
     The area under :math:`e^{-H}` with ``H`` linear between the cuts. Its derivative by ``H`` at the ends of a piece of
     length ``w`` is :math:`-w S / 2`.
@@ -630,5 +702,4 @@ def restricted_mean(table: LifeTable, upto: float) -> tuple[float, float]:
     part = (upto - cuts[last - 1]) / (cuts[last] - cuts[last - 1])
     gradient[last - 1] += (1.0 - part) * half[-1]
     gradient[last] += part * half[-1]
-    variance = float(gradient @ table.cumulated_covariance @ gradient)
-    return float(area.sum()), float(np.sqrt(max(variance, 0.0)))
+    return float(area.sum()), gradient

@@ -28,6 +28,11 @@ an interval spend half of it there. The statistic :math:`U' (V + W)^{-1} U` of a
 chi-square distribution of their number. The weights are 1, or for Peto and Peto's test the survival of all groups
 together when the interval begins; 0 from the first interval on in which too few people are at risk for the noise.
 
+**Weighted people.** Where people are weighted by their chance of treatment, counts are sums of weights and the
+hypergeometric and multinomial variances are wrong. To first order :math:`U_g` moves with the hazard of the group ``h``
+by :math:`w_j Y^*_{hj} ([g = h] - \pi_{gj})`, so that its variance but for the noise of counts follows from that of the
+errors of all hazards (`hdpstats.inference.life_tables.HazardErrors`), which counts the estimation of the weights.
+
 **Hazard ratios** solve :math:`U(\beta) = 0` where :math:`\pi_{gj}` is the share of :math:`e^{\beta_g} T_{gj}` (Cox's
 likelihood, grouped). Their covariance is :math:`I^{-1} (V + W) I^{-1}` with the information ``I``, all at the solution.
 
@@ -47,6 +52,7 @@ from scipy.special import chdtrc
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference.life_tables import LifeTable, clear_of_noise, smoothed_rates
 from hdpstats.public.risk_sets import RiskSets, ratio
+from hdpstats.public.weighted_curves import ArmSets
 
 STEPS: Final = 50
 LARGEST: Final = 8.0
@@ -191,6 +197,33 @@ def added(scores: Sequence[Score]) -> Score:
     return Score(**{part.name: np.sum([getattr(each, part.name) for each in scores], axis=0) for part in fields(Score)})
 
 
+def weighted_score(arms: Sequence[ArmSets], *, peto: bool = False, beta: FloatArray | None = None) -> Score:
+    """Return the score of public rows that are weighted by their chance of treatment, with its variance by influences.
+
+    See `hdpstats.public.weighted_curves`; ``beta`` (2,) are log hazard ratios, if not 0.
+    """
+    times = np.unique(np.concatenate([each.sets.times[each.sets.events.sum(axis=1) > 0] for each in arms]))
+    n = np.array([each.sets.at_risk_at(times) for each in arms])
+    before = np.array([each.sets.events_upto(np.nextafter(times, -np.inf)).sum(axis=1) for each in arms])
+    d = np.array([each.sets.events_upto(times).sum(axis=1) for each in arms]) - before
+    D, relative = d.sum(axis=0), n if beta is None else n * np.exp(beta)[:, None]
+    share = relative / relative.sum(axis=0)
+    weight = survival_before(D / n.sum(axis=0)) if peto else np.ones(len(times))
+    plain = stratum_score(d, share, weight=weight, total=D, left=np.ones(len(times)))
+    rows, moved = arms[0].rows, []
+    passed, place = np.searchsorted(times, rows.time, side="right"), np.searchsorted(times, rows.time)
+    happened = rows.cause > 0
+    arm_of = rows.treated.astype(np.int64)
+    hazard = D / relative.sum(axis=0) * (np.ones((2, 1)) if beta is None else np.exp(beta)[:, None])  # (2, T)
+    for group in range(len(arms)):
+        c = weight * ((np.arange(2) == group)[:, None] - share[group])
+        expected = np.concatenate([np.zeros((2, 1)), np.cumsum(c * hazard, axis=1)], axis=1)
+        observed = np.where(happened, c[arm_of, np.minimum(place, len(times) - 1)], 0.0)
+        moved.append(rows.moved_by(observed - expected[arm_of, passed]))
+    sampling = np.array([[rows.covariance(a, b) for b in moved] for a in moved])
+    return replace(plain, sampling=sampling)
+
+
 Strata = Sequence[Sequence[LifeTable]]
 """For each stratum the tables of the groups, the same groups in the same order."""
 
@@ -223,4 +256,21 @@ def _of_stratum(tables: Sequence[LifeTable], *, peto: bool, beta: FloatArray | N
         L = table.derivative(by_events, by_spent, (half, half))
         noise += table.sd**2 * L @ L.T
     ones = np.ones(len(rate))
-    return replace(stratum_score(events, share, weight=weight, total=smooth, left=ones), noise=noise)
+    found = replace(stratum_score(events, share, weight=weight, total=smooth, left=ones), noise=noise)
+    return found if tables[0].errors is None else _of_weighted(found, tables, share, weight)
+
+
+def _of_weighted(score: Score, tables: Sequence[LifeTable], share: FloatArray, weight: FloatArray) -> Score:
+    """Return a score with the variance of people who are weighted by their chance of treatment."""
+    groups, J, K = len(tables), *tables[0].events.shape
+    whole, sampling = np.zeros_like(score.sampling), np.zeros_like(score.sampling)
+    by_hazards = []
+    for group, table in enumerate(tables):
+        own = (np.arange(groups) == group)[:, None] - share
+        by_hazards.append(np.repeat(weight * table.exposed * own, K, axis=1))
+    for first, left in zip(tables, by_hazards, strict=True):
+        for second, right in zip(tables, by_hazards, strict=True):
+            for noise, total in ((True, whole), (False, sampling)):
+                block = first.errors.block(first.group, second.group, J * K, noise=noise) if first.errors else 0.0
+                total += left @ block @ right.T
+    return replace(score, sampling=sampling, noise=score.noise + whole - sampling)

@@ -18,6 +18,9 @@ from hdpstats._base.typing import FloatArray, IntArray
 MOVED: Final = 0.5
 """By how much a correlation is moved."""
 
+PARTS: Final = (0.2, 0.4, 0.6, 0.8, 1.0)
+"""The parts of it that are tried."""
+
 LEAST: Final = 0.05
 """The least eigenvalue of a matrix of moved correlations."""
 
@@ -61,32 +64,50 @@ def correlations_note(H: FloatArray, T: FloatArray, *, terms: Sequence[str], blo
 
 
 def growth(S: FloatArray, names: Sequence[str]) -> FloatArray:
-    """Return by which factor (p,) errors of slopes would grow at most, given their curvature ``S`` (p, p)."""
+    r"""Return by which factor (p,) errors of slopes would grow at most, given their curvature ``S`` (p, p).
+
+    With :math:`G = R^{-1}` and an entry of ``R`` moved by :math:`\delta`, the inverse of the moved one has, in the rows
+    and columns of the pair, the inverse of what the pair's part of ``G`` inverts to, moved likewise. So both variances
+    grow by the factor :math:`d / (G_{jj} G_{kk} - (\delta d - G_{jk})^2)`, with :math:`d = G_{jj} G_{kk} - G_{jk}^2`.
+    """
     p = len(S)
     found, size = np.ones(p), np.sqrt(np.diag(S))
     if not 2 <= p <= MOST_COVARIATES:
         return found
     R = S / np.outer(size, size)
-    own, variables = np.diag(np.linalg.inv(R)), [_variables(name) for name in names]
-    for j in range(p):
-        for k in range(j):
-            if variables[j] & variables[k]:
-                continue
-            for step in (MOVED, -MOVED):
-                ratio = np.sqrt(np.diag(np.linalg.inv(_moved(R, j, k, step))) / own)
-                found[[j, k]] = np.maximum(found[[j, k]], ratio[[j, k]])
+    j, k = _apart([_variables(name) for name in names])
+    step = _steps(R, j, k)
+    G = np.linalg.inv(R)
+    of_both, between = G[j, j] * G[k, k], G[j, k]
+    det = of_both - between**2
+    ratio = np.sqrt(np.max(det / (of_both - (step * det - between) ** 2), axis=0, initial=1.0))
+    np.maximum.at(found, j, ratio)
+    np.maximum.at(found, k, ratio)
     return found
 
 
-def _moved(R: FloatArray, j: int, k: int, step: float) -> FloatArray:
-    """Return a matrix with an entry moved by a step, or by the largest part of it that keeps it positive definite."""
+def _apart(variables: Sequence[set[str]]) -> tuple[IntArray, IntArray]:
+    """Return the places of pairs of terms that mention no column in common."""
+    pairs = [(j, k) for j in range(len(variables)) for k in range(j) if not variables[j] & variables[k]]
+    first, second = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    return first, second
+
+
+def _steps(R: FloatArray, j: IntArray, k: IntArray) -> FloatArray:
+    r"""Return by how much entries (pairs,) of a matrix are moved up and down (2, pairs).
+
+    That is `MOVED`, or the largest of `PARTS` of it at which no eigenvalue falls below ``l``, `LEAST` or half the least
+    of ``R``. With :math:`G = (R - l I)^{-1}`, the determinant of :math:`R - l I` changes by the factor
+    :math:`(1 + \delta G_{jk})^2 - \delta^2 G_{jj} G_{kk}`: the matrix stays positive definite as long as, on the way to
+    :math:`\delta`, it is not 0.
+    """
     least = min(LEAST, 0.5 * float(np.linalg.eigvalsh(R)[0]))
-    for part in (1.0, 0.8, 0.6, 0.4, 0.2):
-        moved = R.copy()
-        moved[j, k] = moved[k, j] = R[j, k] + part * step
-        if float(np.linalg.eigvalsh(moved)[0]) >= least:
-            return moved
-    return R
+    G = np.linalg.inv(R - least * np.eye(len(R)))
+    found = np.zeros((2, len(j)))
+    for part in PARTS:  # from the smallest
+        step = np.array([[part * MOVED], [-part * MOVED]])
+        found = np.where(1.0 + step * G[j, k] > np.abs(step) * np.sqrt(G[j, j] * G[k, k]), step, found)
+    return found
 
 
 def _given_others(H: FloatArray, block: IntArray) -> FloatArray:

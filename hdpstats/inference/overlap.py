@@ -35,9 +35,14 @@ from scipy.special import expit
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
+from hdpstats.inference.draws import Generator
+from hdpstats.records.estimate import Estimate
 
 MOST_ROWS: Final = 2_000
 """People that errors are averaged over: of more every k-th."""
+
+DRAWS: Final = 4_000
+"""Draws of errors."""
 
 PIECE: Final = 500
 """Draws that are computed at a time."""
@@ -115,6 +120,41 @@ class WeightedPeople:
         e = self.propensity
         squares = float(self.mean((1.0 - e) * e**2)), float(self.mean(e * (1.0 - e) ** 2))
         return self.overlap**2 / squares[0], self.overlap**2 / squares[1]
+
+    def imbalance(self, errors: FloatArray) -> FloatArray:
+        """Return standardised differences of the design's columns between the arms (B, p) at errors (B, p).
+
+        They are in standard deviations of the people; 0 of a column that does not vary.
+        """
+        X, own, w = self.X, self.propensity, self.weights
+        spread = np.sqrt(np.maximum(w @ X**2 - (w @ X) ** 2, 0.0))
+        found = np.empty((len(errors), X.shape[1]))
+        for start in range(0, len(errors), PIECE):
+            rows = slice(start, start + PIECE)
+            true = expit(X @ (self.coefficients[:, None] - errors[rows].T))
+            arms = [w[:, None] * (1.0 - true) * own[:, None], w[:, None] * true * (1.0 - own[:, None])]
+            untreated, treated = ((arm / arm.sum(axis=0)).T @ X for arm in arms)
+            found[rows] = treated - untreated
+        varies = spread > 1e-7 * np.sqrt(w @ X**2)
+        return np.asarray(np.divide(found, spread, out=np.zeros_like(found), where=varies))
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class PropensityErrors:
+    """The errors of a propensity's coefficients: draws (B, p) of the whole, and the covariances of its two parts."""
+
+    draws: FloatArray
+    sampling: FloatArray
+    privacy: FloatArray
+
+    @classmethod
+    def of(cls, estimate: Estimate, rng: Generator) -> "PropensityErrors":
+        """Return those of a private estimate, drawn here where it has none."""
+        whole = estimate.sampling + estimate.privacy
+        known = estimate.distribution
+        drawn = draws.normal(rng, whole, DRAWS) if known is None or known.draws is None else known.draws.exact
+        return cls(draws=drawn, sampling=estimate.sampling, privacy=estimate.privacy)
 
 
 @final
@@ -225,13 +265,19 @@ class Stacked:
         w = people.weights * e * (1.0 - e)
         return np.asarray(self.means - (self.means @ w / w.sum())[:, None])
 
+    @property
+    def per_weight(self) -> FloatArray:
+        """``sum_i psi^2 / W`` (2,), ``W = n E[e (1 - e)]``: over ``W`` it is the variance of ``zeta``."""
+        people, e = self.people, self.people.propensity
+        chances, weights = np.stack([1.0 - e, e]), np.stack([e, 1.0 - e])
+        squares = people.mean(chances * weights**2 * (self._centred**2 + self.residual))
+        return np.asarray(squares / people.overlap)
+
     def equations(self) -> tuple[FloatArray, FloatArray]:
         """Return the covariance (2, 2) of ``zeta``, and that of ``zeta`` with the propensity's error (2, p)."""
         people, e, centred = self.people, self.people.propensity, self._centred
         chances, weights = np.stack([1.0 - e, e]), np.stack([e, 1.0 - e])
-        squares = people.mean(chances * weights**2 * (centred**2 + self.residual))
-        # sum_i psi^2 / W^2, with W = n E[e (1 - e)]
-        own = np.diag(squares / (people.overlap * self.weights))
+        own = np.diag(self.per_weight / self.weights)
         scores = np.stack([-e, 1.0 - e]) * chances * weights * centred  # x (a - e) psi, for a = 0 and a = 1
         crossed = (scores * people.weights) @ people.X / people.overlap
         return own, np.asarray(crossed @ self.sampling)
@@ -263,24 +309,6 @@ class Stacked:
         slope = crossed @ np.linalg.pinv(covariance)
         left = own - slope @ crossed.T
         return np.asarray(errors @ slope.T + draws.normal(rng, left, len(errors)) + self.displaced(errors))
-
-    def imbalance(self, errors: FloatArray) -> FloatArray:
-        """Return standardised differences of the design's columns between the arms (B, p) at errors (B, p).
-
-        They are in standard deviations of the people; 0 of a column that does not vary.
-        """
-        people, own, w = self.people, self.people.propensity, self.people.weights
-        X = people.X
-        spread = np.sqrt(np.maximum(w @ X**2 - (w @ X) ** 2, 0.0))
-        found = np.empty((len(errors), X.shape[1]))
-        for start in range(0, len(errors), PIECE):
-            rows = slice(start, start + PIECE)
-            true = expit(X @ (people.coefficients[:, None] - errors[rows].T))
-            arms = [w[:, None] * (1.0 - true) * own[:, None], w[:, None] * true * (1.0 - own[:, None])]
-            untreated, treated = ((arm / arm.sum(axis=0)).T @ X for arm in arms)
-            found[rows] = treated - untreated
-        varies = spread > 1e-7 * np.sqrt(w @ X**2)
-        return np.asarray(np.divide(found, spread, out=np.zeros_like(found), where=varies))
 
 
 LEAST: Final = 1e-6

@@ -58,7 +58,7 @@ from hdpstats.inference.combination import (
     shares,
     weighted,
 )
-from hdpstats.inference.information import Information, ScoreNoise, draw_jointly
+from hdpstats.inference.information import Information, PublicInformation, ScoreNoise, draw_jointly
 from hdpstats.inference.meta_analysis import heterogeneity
 from hdpstats.inference.pooling import Pooling, disagreement, expected_covariance, expected_pull
 from hdpstats.public.moments import Moments, PublicFit, PublicSide
@@ -341,12 +341,50 @@ differ from the others by a standard deviation of the column.
 """
 
 
+CLEARLY = 0.3
+"""Where errors at the public fit are below this share of `MOST` they are below it over where the truth may be, too."""
+
+
 def not_estimable(errors: FloatArray, public: PublicSide, *, T: FloatArray) -> BoolArray:
     """Return which slopes (p,) have standard errors (p,) so large that they stand for less than a few persons."""
     fit, length = public.fit, np.linalg.norm(T, axis=1)
     rest = np.delete(np.abs(T), public.counted, axis=1)
     slopes = np.max(rest, axis=1, initial=0.0) <= 1e-6 * length
     return np.asarray(slopes & (errors > MOST * (1.0 if fit is None else fit.unit) * length))
+
+
+def few_persons(sites: Sequence[InformedPoint], public: PublicSide, *, T: FloatArray) -> tuple[BoolArray, BoolArray]:
+    """Return which slopes (p,) are predicted to stand for less than a few persons: of the private and pooled estimate.
+
+    Coefficients are taken to be near the public ones, and people to be like the public ones; where errors are too large
+    for these, people are taken to be as is known of the ``sites`` besides, and errors must be too large for them, too.
+    """
+    fit, none = public.fit, np.zeros(len(T), dtype=bool)
+    private = averaged([of_point(public, noise=each.part.noise, records=each.part.records) for each in sites])
+    if fit is None or not not_estimable(_standard_errors(T, private.covariance) / CLEARLY, public, T=T).any():
+        return none, none
+    places = (public.centre,)
+    if not public.located:
+        places = tuple(public.centre + likely(private.covariance, fit))
+    alone, pooled = ~none, ~none
+    for known in (False, True):
+        private = averaged(
+            [
+                _at(mean_moments(each.information if known else _alike(each, public), places), each.part.noise)
+                for each in sites
+            ]
+        )
+        alone = alone & not_estimable(_standard_errors(T, private.covariance), public, T=T)
+        if not alone.any():
+            return none, none
+        errors = _standard_errors(T, expected_covariance(private.covariance, fit))
+        pooled = pooled & not_estimable(errors, public, T=T)
+    return alone, pooled
+
+
+def _alike(site: InformedPoint, public: PublicSide) -> Information:
+    """Return what is known of a site's curvature where its people are taken for people like the public ones."""
+    return PublicInformation(public=public, records=max(site.part.records, 1))
 
 
 def undetermined(private: PredictedCovariance, fit: PublicFit | None, *, T: FloatArray) -> BoolArray:

@@ -669,6 +669,15 @@ class Ledger:
 
         return self._read(latest)
 
+    def in_vain(self, request_id: str) -> int:
+        """Return how many charges of a request have no release: one is computed now, or its process ended before.
+
+        Whoever receives the release is charged for them too (`hdpstats.sites.single_draw`).
+        """
+        chain = self._latest()
+        charge = chain.charges.get(request_id)
+        return 0 if charge is None else charge.attempt - (request_id in chain.released)
+
     def stored(self, request_id: str, analyst: str | None = None) -> StoredRelease | None:
         """Return the recorded release of a request, for free, or ``None`` if there is none yet.
 

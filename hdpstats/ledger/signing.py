@@ -226,7 +226,7 @@ class SigningKey:
         entry = release.entry
         if entry is None:
             raise LedgerError("a release without a place in the ledger is not signed")
-        asked = codec.sha256(codec.loads(query.to_json()))
+        asked = codec.sha256(codec.loads(query.question()))
         value = self.sign(_of_release(release, entry, request=request, query=asked))
         return release.at(
             entry.with_signature(Signature(key=self.public.id, request=request, query=asked, value=value))
@@ -265,7 +265,7 @@ def check_release(release: Release, keys: Sequence[VerifyingKey], *, query: Quer
         value=signature.value,
         what=what,
     )
-    if query is not None and codec.sha256(codec.loads(query.to_json())) != signature.query:
+    if query is not None and codec.sha256(codec.loads(query.question())) != signature.query:
         raise _failed("forged", f"{what} answers another query than the one that it is shown with")
 
 

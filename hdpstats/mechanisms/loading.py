@@ -75,7 +75,7 @@ def _loaded(run: Callable[[], None]) -> None:
 def _regressions() -> None:
     """Run the loops over whitened rows and their predictors on zeros."""
     columns, numbers = np.zeros((1, SMALLEST_COMPILED)), np.zeros(SMALLEST_COMPILED)
-    whiten_columns(columns, np.zeros(1), np.zeros((1, 1)), numbers, *pieces(1))
+    whiten_columns(columns, np.zeros(1), np.zeros((1, 1)), numbers, *pieces(1), columns)
     row_products(columns.T, np.zeros(1))
     compensated(columns.T, coefficient_parts(np.zeros(1)), numbers)
     grid_sum(columns.T, numbers, bits=0)

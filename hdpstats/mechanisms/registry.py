@@ -57,6 +57,7 @@ from hdpstats.records import codec
 from hdpstats.records.codec import declare_kinds, from_dict
 from hdpstats.records.model import AnyModel, HazardModel, MultinomialModel, RegressionModel
 from hdpstats.records.query import MechanismOptions, Query, Release
+from hdpstats.records.recipe import check_known
 from hdpstats.records.several import RoundQuery, RoundRelease, RoundsQuery, RoundsRelease, SitesQuery, SitesRelease
 from hdpstats.schema.site_facts import SiteFacts
 
@@ -338,9 +339,10 @@ def prepare(query: Query, site_facts: SiteFacts) -> Prepared:
 
 
 def check_kind(query: Query) -> None:
-    """Refuse a query that no mechanism answers, or whose number of the draw is none."""
+    """Refuse a query that no mechanism answers, of a recipe that is not known, or whose number of the draw is none."""
     if type(query) not in _BY_QUERY:
         raise SiteError(f"this site does not answer {type(query).__name__}")
+    check_known(query.recipe)
     release_replicate(query.replicate)
 
 

@@ -39,7 +39,7 @@ from hdpstats.inference.sandwich import (
     PredictedCovariance,
     averaged,
     combine,
-    not_estimable,
+    few_persons,
     of_point,
     planned_covariance,
     undetermined,
@@ -93,8 +93,8 @@ UNDETERMINED = (
 )
 
 FEW_PERSONS = (
-    "Not estimable: {names}. What was released tells less than a few persons would: NaN. Merge levels, leave the term "
-    "out, or take more epsilon."
+    "Not estimable: {names}. Private people are predicted to tell less than a few persons would without noise: NaN. "
+    "Merge levels, leave the term out, or take more epsilon."
 )
 
 SPARSE = (
@@ -203,20 +203,22 @@ def _combined(
     if public is None:
         return found
     told = found.without(_undetermined(parts, read, public.fit, T=T), words=UNDETERMINED)
-    return told if public.fit is None else _estimable(told, public, T=T)
+    return told if public.fit is None else _estimable(told, parts, read, public, T=T)
 
 
-def _estimable(found: Estimates, public: PublicSide, *, T: FloatArray) -> Estimates:
-    """Return the estimates without slopes that rest on less than a few persons, each estimate by its own errors."""
+def _estimable(
+    found: Estimates, parts: Sequence[ReleasedPoint], read: Sequence["_Read"], public: PublicSide, *, T: FloatArray
+) -> Estimates:
+    """Return the estimates without slopes that are predicted to rest on less than a few persons, each by itself.
 
-    def told(estimate: Estimate) -> Estimate:
-        errors = np.asarray(estimate.bse, dtype=np.float64)
-        return estimate.without(not_estimable(errors, public, T=T), words=FEW_PERSONS)
-
+    Errors as they were drawn vary with the noise where little is known, and would make a slope NaN or not by chance.
+    """
+    sites = [InformedPoint(part=part, information=each.information) for part, each in zip(parts, read, strict=True)]
+    alone, pooled = few_persons(sites, public, T=T)
     return replace(
         found,
-        private_only=told(found.private_only),
-        pooled=None if found.pooled is None else told(found.pooled),
+        private_only=found.private_only.without(alone, words=FEW_PERSONS),
+        pooled=None if found.pooled is None else found.pooled.without(pooled, words=FEW_PERSONS),
     )
 
 

@@ -92,7 +92,7 @@ class Distribution(Model):
     ) -> None:
         schema = Schema({OUTCOME: outcome_of(endog_bounds, complete=truth(complete, name="complete"))})
         study = Study(private=frame_of(None, endog, [OUTCOME]), schema=schema, ledger=ledger, budget=budget)
-        self._spec = open_distribution(f"{OUTCOME} ~ 1", study, family=family, ranges=ranges)
+        self._open(open_distribution, f"{OUTCOME} ~ 1", study, family=family, ranges=ranges)
 
     @classmethod
     @forgets_rows
@@ -116,7 +116,7 @@ class Distribution(Model):
         >>> Distribution.from_formula("nodes ~ 1", study, family="poisson")
         <Distribution: nodes ~ 1, poisson>
         """
-        return cls._of(open_distribution(formula, data, family=family, ranges=ranges))
+        return cls._of(open_distribution, formula, data, family=family, ranges=ranges)
 
     def __repr__(self) -> str:
         return f"<Distribution: {self._spec.formula}, {self._spec.family.name}>"
@@ -173,7 +173,7 @@ class MEstimator(Model):
                 argument="loss",
             )
         formula, study = from_arrays(endog, exog, endog_bounds=endog_bounds, exog_bounds=exog_bounds, **arrays)
-        self._spec = open_regression(formula, study, loss, name="MEstimator", row_norm=row_norm)
+        self._open(open_regression, formula, study, loss, name="MEstimator", row_norm=row_norm)
 
     @classmethod
     @forgets_rows
@@ -200,8 +200,8 @@ class MEstimator(Model):
         """
         columns = {"weights": weights, "offset": offset, "row_norm": row_norm, "correlation": correlation}
         if isinstance(loss, options.Multinomial):
-            return cls._of(open_multinomial(formula, data, name="MEstimator", **columns))
-        return cls._of(open_regression(formula, data, loss, name="MEstimator", **columns))
+            return cls._of(open_multinomial, formula, data, name="MEstimator", **columns)
+        return cls._of(open_regression, formula, data, loss, name="MEstimator", **columns)
 
     def __repr__(self) -> str:
         return f"<MEstimator: {self._spec.formula}, {self._spec.loss_title}>"

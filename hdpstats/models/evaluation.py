@@ -19,6 +19,7 @@ from hdpstats.results.evaluation import Evaluation, spread_out, times_of
 from hdpstats.results.facts import DesignRows, check_identified
 from hdpstats.results.hazard_curves import curves_at, hazard_facts
 from hdpstats.results.sites import charged_before, charged_releases, known_accounts
+from hdpstats.sites.recipes import answer, in_its_recipe
 from hdpstats.sites.study import guarantee_of
 
 PER_GROUP, PER_BIN = 15.0, 30.0
@@ -38,6 +39,7 @@ class _Opened:
     score: FloatArray
 
 
+@in_its_recipe
 def evaluate(
     spec: ModelSpec,
     result: object,
@@ -76,7 +78,7 @@ def evaluate(
         public_sha256=None if public is None else public.sha256,
         replicate=asked.replicate,
     )
-    release = of_kind(site.answer(query), EvaluationRelease)
+    release = of_kind(answer(site, query), EvaluationRelease)
     return Evaluation(
         query=query,
         release=release,

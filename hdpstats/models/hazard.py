@@ -31,6 +31,47 @@ MOST_DUMMIES = 100
 """Interval dummies beyond this number are refused: a private fit could not distinguish them."""
 
 
+def _opened(
+    formula: str,
+    data: Study,
+    *,
+    intervals: int | Sequence[float],
+    baseline: str,
+    df: int | None,
+    knots: Sequence[float] | None,
+    link: str,
+    cap: float | None,
+    weights: str | None,
+    offset: str | None,
+    row_norm: float | None,
+) -> HazardSpec:
+    """Return the specification of a hazard model."""
+    design = compile_survival(with_public_knots(formula, checked_study(data).public), data.schema)
+    duration = data.schema[design.stop]
+    if not isinstance(duration, Duration):
+        raise ArgumentError(f"{design.stop} must be declared as Duration(horizon)", argument="formula")
+    if data.unit is not None and design.start is None:
+        raise ArgumentError(
+            "formula must say Surv(start, stop, event) where the study has unit=: people have several rows",
+            argument="formula",
+        )
+    check_cluster(data, design.covariates)
+    grid = features.grid_of(intervals, duration)
+    A, names = _in_strata(*_baseline(baseline, grid, df=df, knots=knots), design, data.schema)
+    return HazardSpec(
+        study=data,
+        design=design,
+        link=choice(link, name="link", options=tuple(LINKS)),
+        grid=grid,
+        features=A,
+        feature_names=names,
+        weights=declared_column(data.schema, weights, kind="weight", argument="weights"),
+        offset=offset_column(data, offset, design.covariates),
+        row_norm=checked_row_norm(row_norm, has_public=data.public is not None),
+        total=None if cap is None else real(cap, name="cap", lower=1.0, upper=1000.0),
+    )
+
+
 @final
 class DiscreteHazard(Model):
     r"""Discrete-time hazard model: the regression for survival times that a few intervals describe.
@@ -126,29 +167,19 @@ class DiscreteHazard(Model):
         offset: str | None = None,
         row_norm: float | None = None,
     ) -> None:
-        design = compile_survival(with_public_knots(formula, checked_study(data).public), data.schema)
-        duration = data.schema[design.stop]
-        if not isinstance(duration, Duration):
-            raise ArgumentError(f"{design.stop} must be declared as Duration(horizon)", argument="formula")
-        if data.unit is not None and design.start is None:
-            raise ArgumentError(
-                "formula must say Surv(start, stop, event) where the study has unit=: people have several rows",
-                argument="formula",
-            )
-        check_cluster(data, design.covariates)
-        grid = features.grid_of(intervals, duration)
-        A, names = _in_strata(*_baseline(baseline, grid, df=df, knots=knots), design, data.schema)
-        self._spec = HazardSpec(
-            study=data,
-            design=design,
-            link=choice(link, name="link", options=tuple(LINKS)),
-            grid=grid,
-            features=A,
-            feature_names=names,
-            weights=declared_column(data.schema, weights, kind="weight", argument="weights"),
-            offset=offset_column(data, offset, design.covariates),
-            row_norm=checked_row_norm(row_norm, has_public=data.public is not None),
-            total=None if cap is None else real(cap, name="cap", lower=1.0, upper=1000.0),
+        self._open(
+            _opened,
+            formula,
+            data,
+            intervals=intervals,
+            baseline=baseline,
+            df=df,
+            knots=knots,
+            link=link,
+            cap=cap,
+            weights=weights,
+            offset=offset,
+            row_norm=row_norm,
         )
 
     @classmethod

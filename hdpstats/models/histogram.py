@@ -29,6 +29,7 @@ from hdpstats.results import Result, WeightedSample
 from hdpstats.results.facts import SampleFacts
 from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.sites import Study
+from hdpstats.sites.recipes import answer
 from hdpstats.sites.study import guarantee_of
 from hdpstats.solvers.nearest import halving_order
 
@@ -113,7 +114,7 @@ def perturbed_histogram(
     if site is None:
         raise ArgumentError("a histogram needs private records; this study has none", argument="private")
     query = _query(study, columns, records=site.records, epsilon=epsilon, bins=bins, replicate=replicate)
-    return _sample(study, query, of_kind(site.answer(query), HistogramRelease), records=site.records)
+    return _sample(study, query, of_kind(answer(site, query), HistogramRelease), records=site.records)
 
 
 def _query(

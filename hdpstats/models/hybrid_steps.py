@@ -38,6 +38,7 @@ from hdpstats.records.query import Query, Release, of_kind
 from hdpstats.schema.public import PublicTable, reach_of
 from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.sites import Site
+from hdpstats.sites.recipes import answer
 from hdpstats.solvers.nearest import halving_order, nearest
 
 SMALLEST_EXCESS, LARGEST_EXCESS = 1e-6, 2.0
@@ -228,7 +229,7 @@ def _counted(
         **request.identity,
         ahead=_charges(*later),
     )
-    release = of_kind(request.site.answer(query), NeighboursRelease)
+    release = of_kind(answer(request.site, query), NeighboursRelease)
     rows = request.public.first if support is None else support
     anchors = request.public.points[rows]
     distribution = HistogramWeights(
@@ -259,7 +260,7 @@ def _by_distance(request: WeightsRequest, candidates: Candidates) -> ReleasedWei
         **request.identity,
         ahead=_charges(parts.counting, parts.measuring),
     )
-    release = of_kind(request.site.answer(query), SelectionRelease)
+    release = of_kind(answer(request.site, query), SelectionRelease)
     support = candidates.order[: candidates.sizes[release.choice]]
     counted = _counted(request, support, parts.counting, later=(parts.measuring,))
     return replace(counted, queries=(query, *counted.queries), releases=(release, *counted.releases))
@@ -279,7 +280,7 @@ def _by_model(request: WeightsRequest, candidates: Candidates) -> ReleasedWeight
         [fits.coefficients(replace(each.distribution, projection="simplex").weights) for each in merged]
     )
     query = question(request, fits, coefficients)
-    release = request.site.answer(query)
+    release = answer(request.site, query)
     if isinstance(release, CurveRelease):
         chosen = merged[int(np.argmin(release.errors))]
     else:
@@ -350,7 +351,7 @@ def _measured(request: WeightsRequest, released: ReleasedWeights) -> ReleasedWei
         epsilon=request.parts.measuring,
         **request.identity,
     )
-    release = of_kind(request.site.answer(query), DistanceRelease)
+    release = of_kind(answer(request.site, query), DistanceRelease)
     return replace(
         released, distance=release, queries=(*released.queries, query), releases=(*released.releases, release)
     )

@@ -38,6 +38,7 @@ from hdpstats.schema.columns import Binary, Categorical
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import check_names
 from hdpstats.sites import Study
+from hdpstats.sites.recipes import in_its_recipe
 from hdpstats.sites.study import guarantee_of
 
 SELECT = ("none", "distance", "loss", "curve")
@@ -49,6 +50,7 @@ CONTINUOUS = (
 
 
 @forgets_rows
+@in_its_recipe
 def hybrid_weights(
     study: Study,
     columns: Iterable[str],

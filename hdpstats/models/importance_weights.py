@@ -36,6 +36,7 @@ from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.sites import Site, Study
+from hdpstats.sites.recipes import answer, in_its_recipe
 from hdpstats.sites.study import guarantee_of
 
 MECHANISMS = ("auto", "objective", "output")
@@ -56,6 +57,7 @@ WITHOUT_INTERCEPT = (
 
 
 @forgets_rows
+@in_its_recipe
 def importance_weights(
     study: Study,
     formula: str,
@@ -156,10 +158,10 @@ def importance_weights(
     counts: list[tuple[CountQuery, CountRelease]] = []
     if left < whole.epsilon:
         query = _count(site, table, tried, design, epsilon=whole.epsilon - left)
-        counts.append((query, of_kind(site.answer(query), CountRelease)))
+        counts.append((query, of_kind(answer(site, query), CountRelease)))
     terms = replace(whole, epsilon=left, counted=bool(counts), records=counts[0][1].count if counts else site.records)
     chosen, raised = _after_count(sample, terms) if counts else (tried, False)
-    release = of_kind(site.answer(chosen.query), PointRelease)
+    release = of_kind(answer(site, chosen.query), PointRelease)
     complete = table.complete(design.needs)
     weighted = WeightedSample(
         rows=table.frame()[complete].reset_index(drop=True),

@@ -2,9 +2,10 @@
 
 import warnings
 from abc import ABC
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Final, Self
+from functools import partial
+from typing import Final, ParamSpec, Self
 
 import numpy as np
 
@@ -28,10 +29,14 @@ from hdpstats.models.rounds import NoisyNewton
 from hdpstats.models.weighted import fit_weighted
 from hdpstats.privacy.budget import epsilons_of
 from hdpstats.privacy.sensitivity import Relation
+from hdpstats.records import recipe
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import MechanismOptions
 from hdpstats.results import FittedRows, Result, WeightedSample
+from hdpstats.sites.recipes import in_its_recipe
 from hdpstats.sites.study import people_of
+
+P = ParamSpec("P")
 
 ORDINARY = 2.0
 """Up to how many times sampling error, at the median coefficient, objective perturbation is taken in any case.
@@ -175,12 +180,19 @@ class Model(ABC):
     """A model that can be planned and fitted. ``fit`` is the call that spends epsilon."""
 
     _spec: ModelSpec
+    _opening: Callable[[], ModelSpec]
+    _recipe: int
+
+    def _open(self, opened: Callable[P, ModelSpec], *args: P.args, **options: P.kwargs) -> None:
+        """Open the specification, and keep how: under another recipe of queries a fit opens it anew."""
+        self._opening, self._recipe = partial(opened, *args, **options), recipe.in_use()
+        self._spec = self._opening()
 
     @classmethod
-    def _of(cls, spec: ModelSpec) -> Self:
-        """Return the model of a specification."""
+    def _of(cls, opened: Callable[P, ModelSpec], *args: P.args, **options: P.kwargs) -> Self:
+        """Return the model of a specification that is opened with these arguments."""
         model = cls.__new__(cls)
-        model._spec = spec
+        model._open(opened, *args, **options)
         return model
 
     def __repr__(self) -> str:
@@ -265,6 +277,7 @@ class Model(ABC):
             others=_by_correlation(spec, [request for request, _ in found], people or {ONLY: records}),
         )
 
+    @in_its_recipe
     def fit(
         self,
         epsilon: float | Mapping[str, float],
@@ -280,7 +293,9 @@ class Model(ABC):
         """Fit under differential privacy: the call that spends epsilon.
 
         The same call again returns the stored release for free, and so does the same model written otherwise, with
-        another order of terms, reference level, centre or unit; ``replicate=2`` releases an independent one.
+        another order of terms, reference level, centre or unit; ``replicate=2`` releases an independent one. A call
+        that an earlier version was charged for, and that this one would ask otherwise, returns the stored release with
+        a warning that names the day (`OlderRecipe`).
 
         Parameters
         ----------
@@ -351,7 +366,8 @@ class Model(ABC):
             description=description,
             describe=describe,
         )
-        spec, sites = self._spec, self._spec.study.sites
+        spec = self._spec if self._recipe == recipe.in_use() else self._opening()
+        sites = spec.study.sites
         if not sites:
             raise ArgumentError("fit needs private records; this study has none: use fit_public", argument="private")
         request.check(sites)

@@ -38,6 +38,9 @@ LEAST_AVERAGES, MOST_AVERAGES = Fraction(1, 50), Fraction(3, 20)
 WANTED_NOISE: Final = 0.25
 """The standard deviation of the noise of an average, in public standard deviations, which that part is to reach."""
 
+MOST_OF_ALL: Final = Fraction(1, 5)
+"""What a fit may buy beside its coefficients, of its epsilon: the number of its people, averages, and Hessians."""
+
 MOST_NOISE: Final = 1.5
 """An average with more noise than this, in public standard deviations, says next to nothing: it is neither asked for
 nor used."""
@@ -188,8 +191,10 @@ class OwnDescription:
         k, persons = self.query(epsilon).dimension, self.spec.study.relation.persons_changed
         return reach * math.sqrt((k + 1) * (k + 2) / 3.0) * persons / float(2 * max(records, 1) * epsilon)
 
-    def share(self, epsilon: Fraction, *, records: int) -> Fraction:
+    def share(self, epsilon: Fraction, *, records: int, most: Fraction = MOST_AVERAGES) -> Fraction:
         r"""Return the part of epsilon that is spent on it; 0 where noise would hide it even at the largest part.
+
+        That is ``most``: `MOST_AVERAGES`, or less where much is spent on the number of people (`MOST_OF_ALL`).
 
         The noise of an average at a part ``s`` has the standard deviation :math:`r \sqrt{(k + 1)(k + 2) / 3} /
         (n s \epsilon)`, with ``k`` of them and the largest range ``r`` in public standard deviations: the part is what
@@ -198,14 +203,14 @@ class OwnDescription:
         public facts.
         """
         noise = self._noise(epsilon, records, self.range_of_one)
-        if noise > MOST_NOISE * float(MOST_AVERAGES):
+        if noise > MOST_NOISE * float(most):
             return Fraction(0)
         wanted = Fraction(noise / WANTED_NOISE).limit_denominator(10_000)
-        share = min(max(wanted, LEAST_AVERAGES), MOST_AVERAGES)
+        share = min(max(wanted, LEAST_AVERAGES), most)
         if self.pairs is None:
             return share
         of_pairs = self._noise_of_pairs(epsilon, records) / WANTED_OF_PAIRS
-        return max(share, min(Fraction(of_pairs).limit_denominator(10_000), MOST_FOR_PAIRS))
+        return max(share, min(Fraction(of_pairs).limit_denominator(10_000), MOST_FOR_PAIRS, most))
 
     def query(self, epsilon: Fraction, *, ahead: Sequence[Spend] = (), replicate: int = 1) -> DescriptionQuery:
         """Return what a site is asked; columns are in alphabetical order, as the same may be asked by other models."""

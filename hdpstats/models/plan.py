@@ -38,7 +38,7 @@ from hdpstats.models.fit_mechanism import Prediction
 from hdpstats.models.request import FitRequest
 from hdpstats.privacy.budget import LARGEST_SENSIBLE_EPSILON
 from hdpstats.results.labels import labels_of_terms
-from hdpstats.results.plots import COLOURS, is_intercept, palette, pyplot
+from hdpstats.results.plots import COLOURS, ink, is_intercept, palette, pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -513,6 +513,8 @@ def plot_plan(frame: pd.DataFrame, *, labels: Mapping[str, str] = MappingProxyTy
         panel.xaxis.set_major_formatter("{x:g}")
     for panel in panels.flat[len(terms) :]:
         panel.set_axis_off()
+    for panel in panels.flat[: len(terms)][-across:]:  # the last ones of their columns
+        panel.xaxis.set_tick_params(labelbottom=True)
     figure.supxlabel("epsilon (log scale)")
     figure.supylabel("predicted standard error")
     figure.legend(*panels.flat[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, frameon=False)
@@ -522,14 +524,15 @@ def plot_plan(frame: pd.DataFrame, *, labels: Mapping[str, str] = MappingProxyTy
 
 def _draw(panel: "Axes", part: pd.DataFrame) -> None:
     """Draw the curves of one coefficient; the vertical axis ends where the private rows alone stop mattering."""
-    ink, (_, blue, vermilion) = palette()[0], COLOURS[:3]
-    blue = palette()[1] if ink != COLOURS[0] else blue
+    of_private, vermilion = palette()[0], COLOURS[1]
     public = float(part["public_only"].iloc[0])
     known = not math.isnan(public)
     if known:
-        panel.axhline(public, color=ink, linestyle=":", label="public only")
+        panel.axhline(public, color=ink(), linestyle=":", label="public only")
     marker = "o" if len(part) == 1 else None
-    panel.plot(part["epsilon"], part["private_only"], marker=marker, color=blue, linestyle="--", label="private only")
+    panel.plot(
+        part["epsilon"], part["private_only"], marker=marker, color=of_private, linestyle="--", label="private only"
+    )
     panel.plot(part["epsilon"], part["std_error"], marker=marker, color=vermilion, linewidth=2, label="reported")
     drawn = part[["private_only", "std_error"]].to_numpy()
     largest = float(np.max(drawn[np.isfinite(drawn)], initial=0.0))

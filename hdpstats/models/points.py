@@ -52,6 +52,7 @@ from hdpstats.privacy.budget import total
 from hdpstats.privacy.sensitivity import BallNorm, Norm
 from hdpstats.public.enough import least_rows
 from hdpstats.public.moments import PublicSide
+from hdpstats.public.sandwich import sandwich_side
 from hdpstats.records.model import AnyModel
 from hdpstats.records.query import PointQuery, PointRelease, stack
 from hdpstats.records.sandwich import NoisySandwich, SandwichPart
@@ -240,7 +241,7 @@ def _expected(spec: LossSpec, query: PointQuery, site: SiteRecords, calibration:
     if calibration.hessian is not None:
         H = spec.expected_moments(query, records=site.records, described=site.cohort).H
         hessian = tuple(stack(H).tolist())
-    sandwich, side = None, spec.side(query.model)
+    sandwich, side = None, sandwich_side(spec.side(query.model))
     if calibration.sandwich is not None and query.sandwich is not None and side is not None:
         people, at = max(site.records, 1), calibration.sandwich
         _, cut = side.cut_moments(np.array(query.centre), query.sandwich)
@@ -267,7 +268,7 @@ def _asks_sandwich(
         return None
 
     def chosen(model: AnyModel) -> SandwichPart | None:
-        side = spec.side(model)
+        side = sandwich_side(spec.side(model))
         return None if side is None else chosen_part(spec, side, site, model, share=share)
 
     return chosen

@@ -196,16 +196,19 @@ def _released(study: Study, request: FitRequest, contributions: Contributions[An
             release=only.release,
             guarantee=guarantees[0],
             count=only.people.count,
+            counting=only.people.counting,
             description=described,
             sites=sites,
             disagreement=found.disagreement,
         )
     counts = tuple((name, each.people.count) for name, each in given.items() if each.people.count is not None)
+    asked = tuple((name, each.people.counting) for name, each in given.items() if each.people.counting is not None)
     return Released(
         query=SitesQuery(sites=tuple((name, each.query) for name, each in given.items())),
         release=SitesRelease(sites=tuple((name, each.release) for name, each in given.items())),
         guarantee=over_sites(guarantees),
         count=SitesRelease(sites=counts) if counts else None,
+        counting=SitesQuery(sites=asked) if asked else None,
         description=described,
         sites=sites,
         heterogeneity=found.heterogeneity,

@@ -13,7 +13,7 @@ from hdpstats._base.validation import real, text
 from hdpstats.describe.description import Description
 from hdpstats.display import Report, Reported, columns, percent
 from hdpstats.inference import draws
-from hdpstats.mechanisms.treatment_effect.estimate import DRAWS, PropensityErrors
+from hdpstats.inference.overlap import DRAWS, PropensityErrors
 from hdpstats.models.model import predict
 from hdpstats.models.plan import Plan
 from hdpstats.models.regression import Logit
@@ -129,6 +129,10 @@ class PropensityRequest:
             epsilon, replicate=replicate, allow_large_epsilon=allow_large_epsilon, description=self.description
         )
         return Propensity.of(fit)
+
+    def fit_public(self) -> Propensity:
+        """Return the propensity model of the public rows alone, at no cost: for weighted curves of these rows."""
+        return Propensity.of(self.model.fit_public())
 
     def __repr__(self) -> str:
         return f"<propensity model to ask for: {self.model._spec.formula}>"

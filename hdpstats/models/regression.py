@@ -71,7 +71,7 @@ class Logit(Model):
         **arrays: Unpack[ArrayOptions],
     ) -> None:
         formula, study = from_arrays(endog, exog, endog_bounds=None, exog_bounds=exog_bounds, **arrays)
-        self._spec = open_regression(formula, study, options.Logistic(), name="Logit", row_norm=row_norm)
+        self._open(open_regression, formula, study, options.Logistic(), name="Logit", row_norm=row_norm)
 
     @classmethod
     @forgets_rows
@@ -119,16 +119,15 @@ class Logit(Model):
         [-0.213, -0.001]
         """
         return cls._of(
-            open_regression(
-                formula,
-                data,
-                options.Logistic(),
-                name="Logit",
-                weights=weights,
-                offset=offset,
-                row_norm=row_norm,
-                correlation=correlation,
-            )
+            open_regression,
+            formula,
+            data,
+            options.Logistic(),
+            name="Logit",
+            weights=weights,
+            offset=offset,
+            row_norm=row_norm,
+            correlation=correlation,
         )
 
     def evaluate(
@@ -233,7 +232,7 @@ class Linear(Model):
         **arrays: Unpack[ArrayOptions],
     ) -> None:
         formula, study = from_arrays(endog, exog, endog_bounds=endog_bounds, exog_bounds=exog_bounds, **arrays)
-        self._spec = open_regression(formula, study, _checked(loss), name="Linear", row_norm=row_norm)
+        self._open(open_regression, formula, study, _checked(loss), name="Linear", row_norm=row_norm)
 
     @classmethod
     @forgets_rows
@@ -272,16 +271,15 @@ class Linear(Model):
         [4.071, 0.018]
         """
         return cls._of(
-            open_regression(
-                formula,
-                data,
-                _checked(loss),
-                name="Linear",
-                weights=weights,
-                offset=offset,
-                row_norm=row_norm,
-                correlation=correlation,
-            )
+            open_regression,
+            formula,
+            data,
+            _checked(loss),
+            name="Linear",
+            weights=weights,
+            offset=offset,
+            row_norm=row_norm,
+            correlation=correlation,
         )
 
 
@@ -332,7 +330,7 @@ class Quantile(Model):
         **arrays: Unpack[ArrayOptions],
     ) -> None:
         formula, study = from_arrays(endog, exog, endog_bounds=endog_bounds, exog_bounds=exog_bounds, **arrays)
-        self._spec = open_regression(formula, study, options.Quantile(q, width), name="Quantile", row_norm=row_norm)
+        self._open(open_regression, formula, study, options.Quantile(q, width), name="Quantile", row_norm=row_norm)
 
     @classmethod
     @forgets_rows
@@ -359,14 +357,13 @@ class Quantile(Model):
         <Quantile: age ~ nodes>
         """
         return cls._of(
-            open_regression(
-                formula,
-                data,
-                options.Quantile(q, width),
-                name="Quantile",
-                weights=weights,
-                offset=offset,
-                row_norm=row_norm,
-                correlation=correlation,
-            )
+            open_regression,
+            formula,
+            data,
+            options.Quantile(q, width),
+            name="Quantile",
+            weights=weights,
+            offset=offset,
+            row_norm=row_norm,
+            correlation=correlation,
         )

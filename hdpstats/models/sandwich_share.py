@@ -20,8 +20,8 @@ part at most `MOST_GROWN`; where none is, nothing is asked for. Among them it is
 one that is taken. Then ``m`` is the largest of `MULTIPLES` with a noise of `WANTED`, or less by the root of ``m`` over
 `ORDINARY` where that is larger: with more people less is cut, and noise falls too.
 A quantile's window is the narrowest with that, of the public rows' own, its halves, quarters, .... The part is no
-larger than what the number of people and averages of them leave of a fifth of epsilon (`MOST_OF_ALL`): none where these
-cost more, which is a quarter at most.
+larger than what the number of people and averages of them leave of a fifth of epsilon
+(`hdpstats.models.own_description.MOST_OF_ALL`).
 """
 
 import math
@@ -29,9 +29,10 @@ from fractions import Fraction
 from typing import Final
 
 from hdpstats.families.spec import LossSpec
+from hdpstats.models.own_description import MOST_OF_ALL
 from hdpstats.models.site_records import SiteRecords
 from hdpstats.privacy.sensitivity import Relation
-from hdpstats.public.moments import PublicSide
+from hdpstats.public.sandwich import SandwichSide
 from hdpstats.records.limits import MOST_WITH_HESSIAN
 from hdpstats.records.model import AnyModel
 from hdpstats.records.sandwich import SandwichPart
@@ -54,9 +55,6 @@ MOST_GROWN, COST = 0.03, 0.04
 HALVINGS: Final = 4
 """How often the window of public rows may be halved."""
 
-MOST_OF_ALL: Final = Fraction(1, 5)
-"""What a fit may buy beside its coefficients, of its epsilon, where it buys the parts of a sandwich."""
-
 ROOTS: Final = (
     1.0,
     1.0905077326652577,
@@ -71,7 +69,7 @@ ROOTS: Final = (
 
 
 def chosen_part(
-    spec: LossSpec, side: PublicSide, site: SiteRecords, model: AnyModel, *, share: Fraction | None
+    spec: LossSpec, side: SandwichSide, site: SiteRecords, model: AnyModel, *, share: Fraction | None
 ) -> SandwichPart | None:
     """Return what a site is asked for; None where noise would hide it.
 

@@ -16,7 +16,14 @@ from hdpstats.mechanisms.count import CountQuery, CountRelease
 from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.perturbation.request import Asked
 from hdpstats.mechanisms.registry import prepare
-from hdpstats.models.own_description import OwnDescription, SiteDescription, described_sites, own_description
+from hdpstats.models.own_description import (
+    MOST_AVERAGES,
+    MOST_OF_ALL,
+    OwnDescription,
+    SiteDescription,
+    described_sites,
+    own_description,
+)
 from hdpstats.models.request import FitRequest
 from hdpstats.noise.discrete import TwoSidedGeometric
 from hdpstats.privacy.budget import EPSILON_GRAIN, rounded_down, total
@@ -60,8 +67,8 @@ class SiteRecords:
         The parts of epsilon for their number and for averages of their variables.
     averages : OwnDescription or None
         What the fit asks about its people beside their number, where it asks for something.
-    count : CountRelease or None
-        The release of the number, where the fit asked for it.
+    counting, count : CountQuery and CountRelease, or None
+        What the fit asked about the number, and the release, where it asked.
     description : SiteDescription or None
         The description that the fit rests on.
     cohort : CohortMoments or None
@@ -78,6 +85,7 @@ class SiteRecords:
     for_count: Fraction = Fraction(0)
     for_averages: Fraction = Fraction(0)
     averages: OwnDescription | None = None
+    counting: CountQuery | None = None
     count: CountRelease | None = None
     description: SiteDescription | None = None
     cohort: CohortMoments | None = None
@@ -139,9 +147,12 @@ def planned_records(
 
 
 def _averaged(own: OwnDescription, site: SiteRecords, *, whole: Fraction) -> SiteRecords:
-    """Return a site with less to spend where averages of its people are to be asked for."""
-    chosen = own.affordable(whole, records=site.most)
-    spent = rounded_down(whole * chosen.share(whole, records=site.most), EPSILON_GRAIN)
+    """Return a site with less to spend where averages of its people are to be asked for.
+
+    With their number they cost at most `MOST_OF_ALL`.
+    """
+    chosen, most = own.affordable(whole, records=site.most), min(MOST_AVERAGES, MOST_OF_ALL - site.for_count / whole)
+    spent = rounded_down(whole * chosen.share(whole, records=site.most, most=most), EPSILON_GRAIN)
     if not spent:
         return site
     left = replace(site.request, epsilon=site.request.epsilon - spent)
@@ -195,7 +206,7 @@ def record_counts(
     counting = {name: each.count for name, each in before.items() if each.count is not None}
     counted = ask(study, counting, round=0) if counting else Answered(releases={}, missing=())
     known = {
-        name: _with_count(site, counted.releases.get(name))
+        name: _with_count(site, counting.get(name), counted.releases.get(name))
         for name, site in planned.items()
         if name not in counting or name in counted.releases
     }
@@ -250,11 +261,11 @@ def _queries_before(
     return _Before(count=count, description=description)
 
 
-def _with_count(site: SiteRecords, release: Release | None) -> SiteRecords:
-    if release is None:
+def _with_count(site: SiteRecords, query: CountQuery | None, release: Release | None) -> SiteRecords:
+    if query is None or release is None:
         return site
     count = of_kind(release, CountRelease)
-    return replace(site, records=count.count, records_sd=count.noise_sd, count=count)
+    return replace(site, records=count.count, records_sd=count.noise_sd, counting=query, count=count)
 
 
 def _with_averages(

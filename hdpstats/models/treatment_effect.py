@@ -8,14 +8,14 @@ from typing import Final, final
 import numpy as np
 import pandas as pd
 
-from hdpstats._base.errors import ArgumentError, FormulaError, SchemaError, forgets_rows
+from hdpstats._base.errors import FormulaError, SchemaError, forgets_rows
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import text
 from hdpstats.describe.tables import NO_SEED
 from hdpstats.display import Report, Reported, columns, number
 from hdpstats.formulas.compiler import compile_design
 from hdpstats.inference import draws
-from hdpstats.inference.overlap import OutcomeModel, WeightedPeople, outcome_model
+from hdpstats.inference.overlap import OutcomeModel, PropensityErrors, WeightedPeople, outcome_model
 from hdpstats.mechanisms.treatment_effect import (
     ARMS,
     BINARY,
@@ -24,9 +24,7 @@ from hdpstats.mechanisms.treatment_effect import (
     TreatmentEffectRelease,
 )
 from hdpstats.mechanisms.treatment_effect.estimate import (
-    DRAWS,
     Cells,
-    PropensityErrors,
     cells_of,
     effects_of,
     stacked_of,
@@ -37,18 +35,20 @@ from hdpstats.records import codec
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import of_kind
 from hdpstats.results.facts import design_of
-from hdpstats.results.propensity import Weighting, checked_weighting, resting_on, with_rows
-from hdpstats.results.treatment_effect import Imbalance, TreatmentEffect, effects_frame, terms_of
+from hdpstats.results.propensity import (
+    Imbalance,
+    Weighting,
+    checked_weighting,
+    imbalance_left,
+    resting_on,
+    rows_for_errors,
+)
+from hdpstats.results.treatment_effect import TreatmentEffect, effects_frame, terms_of
 from hdpstats.schema.columns import Binary, Continuous
 from hdpstats.sites import Study
 from hdpstats.sites.asking import ask
+from hdpstats.sites.recipes import in_its_recipe
 from hdpstats.sites.study import check_private, checked_study, guarantee_of, people_of, site_facts_of
-
-LEAST_EFFECTIVE: Final = 0.05
-"""Kish's effective size over the number of people below which weights are refused."""
-
-FEWEST_ROWS: Final = 40
-"""Complete public rows that errors may rest on, at least."""
 
 EFFECT: Final = "the effect"
 
@@ -137,12 +137,13 @@ class TreatmentEffectRequest:
         query = self.query(epsilon)
         noise = tuple(prepare(query, site_facts_of(self.study, size)).noise_sd for size in people.values())
         expected = expected_cells(query, self.people, self.model, records=sum(people.values()), noise=noise)
-        found, _ = self._estimate(expected, seed=NO_SEED)
+        found, _, _ = self._estimate(expected, seed=NO_SEED)
         frame = effects_frame(found, binary=query.cells == BINARY, alpha=0.05)
         parts = np.sqrt(np.maximum(np.diag(found.privacy), 0.0) / np.maximum(np.square(found.bse.to_numpy()), 1e-300))
         share = np.append(parts, [parts[2]] * (len(frame) - len(parts)))
         return frame.assign(expected=frame["estimate"], noise=frame["std_error"] * share)
 
+    @in_its_recipe
     def release(self, epsilon: object, *, allow_large_epsilon: bool = False) -> TreatmentEffect:
         """Ask the sites, and return the effect."""
         study, weighting = self.study, self.weighting
@@ -155,7 +156,7 @@ class TreatmentEffectRequest:
         own = guarantees[0] if len(study.sites) == 1 else over_sites(guarantees)
         cells = cells_of(query, list(releases.values()))
         hashes = [each.sha256 for each in (*weighting.propensity.releases, *releases.values())]
-        estimate, imbalance = self._estimate(cells, seed=codec.sha256(hashes))
+        estimate, imbalance, per_weight = self._estimate(cells, seed=codec.sha256(hashes))
         return TreatmentEffect(
             schema=study.schema,
             formula=self.formula,
@@ -169,10 +170,11 @@ class TreatmentEffectRequest:
             imbalance=imbalance,
             effective_share=self.people.effective_share,
             public_rows=self.public_rows,
+            per_weight=per_weight,
         )
 
-    def _estimate(self, cells: Cells, *, seed: str) -> tuple[Estimate, tuple[Imbalance, ...]]:
-        """Return the effects of cells with their errors, and what imbalance the propensity's noise leaves."""
+    def _estimate(self, cells: Cells, *, seed: str) -> tuple[Estimate, tuple[Imbalance, ...], tuple[float, float]]:
+        """Return the effects of cells with their errors, what imbalance noise leaves, and `Stacked.per_weight`."""
         rng = draws.generator(codec.sha256(["propensity", seed]))
         errors = self.errors or PropensityErrors.of(self.weighting.propensity.estimate, rng)
         stacked = stacked_of(cells, self.people, self.model, errors)
@@ -181,13 +183,10 @@ class TreatmentEffectRequest:
             self.study.schema, self.weighting.treatment, binary=query.cells == BINARY, positive=query.lower >= 0.0
         )
         found = effects_of(cells, stacked, errors, terms=terms, seed=seed)
-        left = stacked.imbalance(draws.normal(rng, errors.privacy, DRAWS))
-        sizes = np.sqrt(np.mean(left**2, axis=0)).tolist()
         names = self.weighting.propensity.estimate.terms
-        imbalance = tuple(
-            Imbalance(name=name, difference=size) for name, size in zip(names, sizes, strict=True) if size > 0.0
-        )
-        return found, imbalance
+        left = imbalance_left(self.people, errors.privacy, names, rng)
+        untreated, treated = stacked.per_weight.tolist()
+        return found, left, (untreated, treated)
 
     def __repr__(self) -> str:
         return f"<treatment effect to ask for: {self.formula}>"
@@ -264,14 +263,6 @@ def requested_effect(formula: str, study: Study, given: Weighting, *, replicate:
     """Return the request of an effect, or refuse what can be refused from public facts."""
     outcome = _outcome(formula, study, given)
     people, model, rows = _public(study, given, outcome)
-    share = people.effective_share
-    if share < LEAST_EFFECTIVE:
-        raise ArgumentError(
-            f"weighting: hardly anybody's treatment was in doubt: an effective size of {share:.3f} of the people is "
-            f"predicted, and {LEAST_EFFECTIVE} is needed; leave out people who are always or never treated, or "
-            "covariates that decide the treatment",
-            argument="weighting",
-        )
     return TreatmentEffectRequest(
         study=study,
         formula=formula,
@@ -307,24 +298,7 @@ def _outcome(formula: str, study: Study, weighting: Weighting) -> str:
 
 def _public(study: Study, weighting: Weighting, outcome: str) -> tuple[WeightedPeople, OutcomeModel, int]:
     """Return who stand for the private people, how the outcome depends on covariates, and from how many rows."""
-    propensity = with_rows(weighting.propensity, study.public)
-    design = design_of(propensity.fit)
-    needs = (*design.needs, outcome)
-    lacking = [] if study.public is None else [name for name in needs if name not in study.public.names]
-    if study.public is None or lacking:
-        what = f": they lack {', '.join(lacking)}" if lacking else ""
-        raise ArgumentError(
-            "treatment_effect needs public rows with the outcome, the treatment and the covariates, on which standard "
-            f"errors rest{what}; give the study public=",
-            argument="public",
-        )
-    table = study.public.admitted(needs)
-    if table.rows < max(FEWEST_ROWS, 2 * len(design.columns)):
-        raise ArgumentError(
-            f"treatment_effect needs {max(FEWEST_ROWS, 2 * len(design.columns))} complete public rows or more, not "
-            f"{table.rows}",
-            argument="public",
-        )
+    people, design, table = rows_for_errors(study, weighting, (outcome,), what="treatment_effect")
     column = study.schema[outcome]
     y = table.numeric[outcome]
     if isinstance(column, Continuous):
@@ -332,7 +306,7 @@ def _public(study: Study, weighting: Weighting, outcome: str) -> tuple[WeightedP
     model = outcome_model(
         design.matrix(table), table.numeric[design.response], y, binary=not isinstance(column, Continuous)
     )
-    return propensity.people, model, table.rows
+    return people, model, table.rows
 
 
 def expected_cells(

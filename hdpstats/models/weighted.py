@@ -71,6 +71,7 @@ def fit_weighted(spec: ModelSpec, sample: WeightedSample) -> Result:
             guarantee=sample.guarantee,
             description=sample.description,
             sample=sample.releases,
+            sample_queries=sample.queries,
         ),
     )
 

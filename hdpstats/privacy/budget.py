@@ -126,6 +126,21 @@ class Budget:
         return f"epsilon = {decimal(self.epsilon)}, delta = {decimal(self.delta)}"
 
 
+def covers(most: Budget, spent: Spend) -> bool:
+    """Whether a total, fixed beforehand, covers sums of costs that were fixed beforehand as well, exactly.
+
+    Events of epsilons and deltas that sum to (e, d), composed with sqrt(m)-GDP, are (E, D)-DP where (e, d) leave
+    (E - e, D - d) and that is implied by sqrt(m) (see `as_pair`).
+
+    >>> covers(Budget(1), Spend(1)), covers(Budget(1), Spend(1, 1e-9))
+    (True, False)
+    """
+    epsilon, delta = most.epsilon - spent.epsilon, most.delta - spent.delta
+    if epsilon < 0 or delta < 0:
+        return False
+    return spent.mu_squared == 0 or (epsilon > 0 and delta_of_square(epsilon, spent.mu_squared) <= delta)
+
+
 def release_epsilon(value: object, *, allow_large_epsilon: bool = False) -> Fraction:
     """Return the epsilon of one release, on the grain: in [1e-6, 50], or any larger finite number when allowed.
 

@@ -47,7 +47,7 @@ _WEIGHTS: Final = (
     "Wang M, Ji Z, Kim HE, Wang S, Xiong L, Jiang X (2018). Selecting optimal subset to release under differentially "
     "private M-estimators from hybrid datasets. IEEE Transactions on Knowledge and Data Engineering 30, 573-584."
 )
-_OVERLAP: Final = (
+OVERLAP: Final = (
     "Li F, Morgan KL, Zaslavsky AM (2018). Balancing covariates via propensity score weighting. Journal of the "
     "American Statistical Association 113, 390-400."
 )
@@ -166,7 +166,7 @@ PROOFS: Final[Mapping[MechanismName, Proof]] = {
         module="hdpstats.mechanisms.treatment_effect",
         page=None,
         sources=(
-            _OVERLAP,
+            OVERLAP,
             _COUNT,
         ),
     ),

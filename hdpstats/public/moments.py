@@ -18,7 +18,6 @@ from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.public.invented import unknown_directions
 from hdpstats.public.row_weights import APART, Allowance, Moved, UnseenPeople, contrast_tau, kept, mallows, moved
 from hdpstats.records.geometry import Geometry, at_radius, mallows_weights
-from hdpstats.records.sandwich import SandwichPart
 
 
 @final
@@ -28,20 +27,6 @@ class Moments:
 
     H: FloatArray
     J: FloatArray
-
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Window:
-    r"""Mean traces of public people's Hessians and squared scores, with a window's half-width; None for the loss's own.
-
-    ``part`` is the share of people who have curvature, :math:`(E\, l'')^2 / E\, l''^2`.
-    """
-
-    width: float | None
-    curvature: float
-    scores: float
-    part: float
 
 
 @final
@@ -167,18 +152,6 @@ class PublicSide(ABC):
     def case_weights(self) -> FloatArray:
         """The people's case weights (people,)."""
         return np.ones(self.people)
-
-    def windows(self, halvings: int) -> tuple[float | None, ...]:  # noqa: ARG002
-        """Return half-widths of windows in which outcomes may count for curvature, the widest first; None for none."""
-        return (None,)
-
-    def sandwich_at(self, width: float | None) -> Window:
-        """Return how large public people's Hessians and squared scores are at the centre."""
-        raise NotImplementedError
-
-    def cut_moments(self, theta: FloatArray, part: SandwichPart) -> tuple[Moments, Moments]:
-        """Return averages of one public person's moments at ``theta``: whole, and each person's matrices cut."""
-        raise NotImplementedError
 
     @abstractmethod
     def moments(self, theta: FloatArray, *, records: float, row_weights: FloatArray | None = None) -> Moments:
@@ -520,6 +493,8 @@ def averaged_squares(
 def squares(X: FloatArray, weights: FloatArray, factor: FloatArray) -> FloatArray:
     """Return sums (B, D, D) over rows ``X`` (n, D) of ``x x'`` times ``factor`` (n,), under weights (B, n)."""
     n, D = X.shape
+    if not len(weights):
+        return np.zeros((0, D, D))
     columns, products = np.ascontiguousarray(X.T), np.empty((D * (D + 1) // 2, min(ROWS, n)))
     sums, own = np.zeros((2, len(weights), len(products)))
     for part in (slice(start, start + ROWS) for start in range(0, n, ROWS)):

@@ -97,8 +97,11 @@ class WhitenedPeople:
 def whitened_people(geometry: Geometry, people: RakedPeople) -> WhitenedPeople:
     """Return raked people in a geometry."""
     first, (m, A) = int(geometry.intercept), geometry.arrays()
-    whitened, square = np.array(np.moveaxis(people.X, 2, 0), order="C"), np.zeros(people.weights.shape)
-    whiten_columns(whitened[first:].reshape(len(m), -1), m, A, square.reshape(-1), *pieces(len(m)))
+    columns, square = np.require(np.moveaxis(people.X, 2, 0), requirements=("C", "W")), np.zeros(people.weights.shape)
+    whitened = np.empty_like(columns)
+    whitened[:first] = columns[:first]
+    slopes, to = (each[first:].reshape(len(m), -1) for each in (columns, whitened))
+    whiten_columns(slopes, m, A, square.reshape(-1), *pieces(len(m)), to)
     return WhitenedPeople(
         raked=people,
         X=np.moveaxis(whitened, 0, 2),

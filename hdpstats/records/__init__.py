@@ -10,6 +10,7 @@ The records of one mechanism are in its own package, `hdpstats.mechanisms`. None
   charged.
 * ``model``: What a query is about: a model of linear predictors, written down as public numbers.
 * ``query``: What every query and every release has, and what those have that release coefficients at once.
+* ``recipe``: The recipe of queries: how a version of the package makes questions to sites from what a user writes.
 * ``sandwich``: What a query asks, and a release says, of the two parts of a sandwich: private people's Hessians and
   squared scores.
 * ``saved``: Results as versioned JSON, exact to the last bit (never pickle), and their large values: data frames,

@@ -408,6 +408,8 @@ def _record(cls: Any) -> tuple[Write, Read]:
                 except _MismatchError as error:
                     error.path = f"{name}.{error.path}" if error.path else name
                     raise
+            elif name in optional:
+                arguments[name] = None
         return _made(cls, [], arguments)
 
     return write, read

@@ -1,7 +1,7 @@
 """Coefficients with their uncertainty, in statsmodels' words; the estimates of a fit, and whether its sites agree."""
 
 from dataclasses import dataclass, replace
-from typing import Protocol, final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 import pandas as pd
@@ -379,50 +379,50 @@ class Estimates:
         return self.pooled if self.pooled is not None else self.private_only
 
 
-class _HasEstimate(Protocol):
-    @property
-    def estimate(self) -> Estimate: ...
-
-
 class HasCoefficients:
     """What has an `estimate`, and shows its coefficients in statsmodels' words."""
 
     __slots__ = ()
+    if TYPE_CHECKING:
+
+        @property
+        def estimate(self) -> Estimate:
+            """Coefficients with their uncertainty."""
 
     @property
-    def params(self: _HasEstimate) -> "pd.Series[float]":
+    def params(self) -> "pd.Series[float]":
         """The coefficients by term."""
         return self.estimate.params
 
     @property
-    def bse(self: _HasEstimate) -> "pd.Series[float]":
+    def bse(self) -> "pd.Series[float]":
         """Standard errors of the coefficients: sampling and privacy noise together."""
         return self.estimate.bse
 
     @property
-    def tvalues(self: _HasEstimate) -> "pd.Series[float]":
+    def tvalues(self) -> "pd.Series[float]":
         """Coefficients over standard errors."""
         return self.estimate.tvalues
 
     @property
-    def pvalues(self: _HasEstimate) -> "pd.Series[float]":
+    def pvalues(self) -> "pd.Series[float]":
         """Two-sided p-values for a zero coefficient."""
         return self.estimate.pvalues
 
     @property
-    def cov_sampling(self: _HasEstimate) -> pd.DataFrame:
+    def cov_sampling(self) -> pd.DataFrame:
         """Covariance of the coefficients due to sampling (p, p)."""
         return self.estimate.cov_sampling
 
     @property
-    def cov_privacy(self: _HasEstimate) -> pd.DataFrame:
+    def cov_privacy(self) -> pd.DataFrame:
         """Covariance of the coefficients due to privacy noise (p, p); zero for a public fit."""
         return self.estimate.cov_privacy
 
-    def cov_params(self: _HasEstimate) -> pd.DataFrame:
+    def cov_params(self) -> pd.DataFrame:
         """Return the covariance of the coefficients (p, p): ``cov_sampling + cov_privacy``."""
         return self.estimate.cov_params()
 
-    def conf_int(self: _HasEstimate, alpha: float = 0.05) -> pd.DataFrame:
+    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
         """Return confidence limits of level ``1 - alpha``, columns 0 and 1; ``alpha`` in [0.001, 0.999]."""
         return self.estimate.conf_int(alpha)

@@ -13,6 +13,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import check_size, real
 from hdpstats.privacy.budget import PrivacyEvent, Spend
 from hdpstats.records import codec
+from hdpstats.records import recipe as recipes
 from hdpstats.records.codec import LEFT_OUT, Record, to_dict
 from hdpstats.records.limits import LARGEST_AMOUNT, MOST_COEFFICIENTS, MOST_WITH_HESSIAN, Ahead, check_ahead
 from hdpstats.records.model import AnyModel
@@ -34,6 +35,8 @@ class Query(Record, ABC):
         The schema that the asker believes in; a site with another schema refuses.
     public_sha256 : str or None
         The public frame that the geometry came from.
+    recipe : int or None
+        The recipe that it was made by (`hdpstats.records.recipe`); None, which JSON leaves out, is the first.
     """
 
     kind: ClassVar[str]
@@ -42,10 +45,15 @@ class Query(Record, ABC):
     replicate: int
     schema_sha256: str
     public_sha256: str | None
+    recipe: int | None
 
     def to_json(self) -> str:
         """Return the canonical JSON text."""
         return codec.dumps(self.to_dict())
+
+    def question(self) -> str:
+        """Return the canonical JSON text without the recipe: what is asked, by which a ledger knows the release."""
+        return codec.dumps({name: value for name, value in self.to_dict().items() if name != "recipe"})
 
 
 class MechanismOptions(ABC):  # noqa: B024  (what they share is that `fit` takes them)
@@ -98,6 +106,7 @@ class ChargedQuery(Query, ABC):
     schema_sha256: str
     public_sha256: str | None
     replicate: int = 1
+    recipe: Annotated[int | None, LEFT_OUT] = field(default_factory=recipes.written)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

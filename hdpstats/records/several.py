@@ -130,6 +130,11 @@ class SeveralQueries(Query, ABC):
         """The public frame."""
         return self.parts[0].public_sha256
 
+    @property
+    def recipe(self) -> int | None:  # type: ignore[override]
+        """The recipe."""
+        return self.parts[0].recipe
+
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -150,6 +155,7 @@ class RoundsQuery(SeveralQueries):
                 one_round.replicate,
                 one_round.schema_sha256,
                 one_round.public_sha256,
+                one_round.recipe,
             )
             for one_round in self.rounds
         }
@@ -222,8 +228,10 @@ class SitesQuery(SeveralQueries):
         """Refuse queries that are not those of one fit."""
         if not self.sites or len(dict(self.sites)) != len(self.sites):
             raise MechanismError("a fit at several sites names every one of them once")
-        if len({(part.replicate, part.schema_sha256, part.public_sha256) for part in self.parts}) != 1:
-            raise MechanismError("the queries of a fit agree in the schema, the public rows and the number of the draw")
+        if len({(part.replicate, part.schema_sha256, part.public_sha256, part.recipe) for part in self.parts}) != 1:
+            raise MechanismError(
+                "the queries of a fit agree in the schema, the public rows, the recipe and the number of the draw"
+            )
 
     @property
     def parts(self) -> tuple[Query, ...]:

@@ -32,6 +32,13 @@ STATED = (
     "Curves are stated at the ends of {intervals} public intervals; limits hold at each end by itself and count "
     "sampling and privacy noise. In between nothing was counted: the hazard is taken as constant within an interval."
 )
+WEIGHTED = (
+    "People are weighted by overlap weights, and numbers of people are their weights: curves and their comparison are "
+    "about people whose treatment was in doubt. Errors count the estimation of the propensity model and its noise."
+)
+WEIGHTED_PUBLIC = (
+    "Rows are weighted by overlap weights; errors are robust ones that count the estimation of the propensity model."
+)
 COUNTS = "Counts have noise of standard deviation {sd:.1f} each; people are noisy numbers."
 EXACT = "Kaplan-Meier estimates of public rows, followed to {end:g}, without noise."
 
@@ -46,7 +53,9 @@ def report(curves: "SurvivalCurves", alpha: float) -> Report:
         blocks.append(_comparison(curves, alpha))
     if curves.guarantee is not None:
         given = [each for _, each in curves.releases]
-        blocks += privacy_blocks(guarantee_rows(curves.guarantee, given), curves.guarantee, given)
+        before = curves.before
+        rows = guarantee_rows(curves.guarantee, given, before)
+        blocks += privacy_blocks(rows, curves.guarantee, given, before)
     return Report(
         title="Survival curves, differentially private" if private else "Survival curves of public rows",
         heading="Survival curves",
@@ -72,6 +81,7 @@ def _head(curves: "SurvivalCurves") -> list[tuple[str, str]]:
     rows = [("Formula:", curves.formula)]
     rows += [("Time in:", curves.unit_of_time)] if curves.unit_of_time else []
     rows += [("Weights:", curves.weights)] if curves.weights else []
+    rows += [] if curves.adjusted is None else curves.adjusted.head
     rows += [("Times:", "at the ends of intervals")] if curves.recorded == "at_ends" else []
     rows += [("Complete in:", ", ".join(curves.complete_in))] if curves.complete_in else []
     rows += [("Sites:", ", ".join(curves.sites))] if len(curves.sites) > 1 else []
@@ -135,9 +145,10 @@ def _p(value: float) -> str:
 
 def _notes(curves: "SurvivalCurves") -> list[str]:
     if curves.guarantee is None:
-        return [EXACT.format(end=curves.asked.ends[-1])]
+        return [EXACT.format(end=curves.asked.ends[-1]), *([WEIGHTED_PUBLIC] if curves.adjusted else [])]
     sd = float(np.sqrt(sum(release.follow_up_sd**2 for _, release in curves.releases)))
     notes = [STATED.format(intervals=len(curves.asked.ends)), COUNTS.format(sd=sd)]
+    notes += [WEIGHTED] if curves.adjusted else []
     notes += [COMPLETE.format(columns=", ".join(curves.complete_in))] if curves.complete_in else []
     names = group_names(curves.grouping, curves.schema)
     unknown = [name for name, curve in zip(names, curves.curves(), strict=True) if not curve.known]

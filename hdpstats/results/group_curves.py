@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, final
+from typing import Annotated, Any, Final, final
 
 import numpy as np
 
@@ -19,15 +19,17 @@ from hdpstats.inference.life_tables import (
     incidence_at,
     limits_of_crossing,
     restricted_mean,
+    shared_by_means,
     survival,
     survival_at,
 )
-from hdpstats.inference.log_rank import Score, exact_score, noisy_score
+from hdpstats.inference.log_rank import Score, exact_score, noisy_score, weighted_score
 from hdpstats.mechanisms.description.follow_up import FollowUpCells
 from hdpstats.mechanisms.description.people import causes_of
 from hdpstats.public.follow_up import FollowUp, risk_sets
 from hdpstats.public.risk_sets import RiskSets, first_below
-from hdpstats.records.codec import Record
+from hdpstats.public.weighted_curves import ArmSets, WeightedRows
+from hdpstats.records.codec import LEFT_OUT, Record
 from hdpstats.schema.columns import Categorical
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
@@ -93,6 +95,10 @@ class GroupCurve(ABC):
     @abstractmethod
     def restricted_mean(self, upto: float) -> tuple[float, float]:
         """Return the mean time without an event up to a time, and its standard error."""
+
+    def shared_by_means(self, other: "GroupCurve", upto: float) -> float:  # noqa: ARG002
+        """Return the covariance of restricted means with another group's: 0 but for weighted people."""
+        return 0.0
 
     @staticmethod
     @abstractmethod
@@ -175,6 +181,11 @@ class PrivateCurve(GroupCurve):
         """Return the mean time without an event up to a time; NaN where that is later than anything stated."""
         return restricted_mean(self.table, upto) if self.known and upto <= self.last else (np.nan, np.nan)
 
+    def shared_by_means(self, other: GroupCurve, upto: float) -> float:
+        """Return the covariance of restricted means with another group's, which the weights' coefficients make."""
+        both = isinstance(other, PrivateCurve) and min(self.last, other.last) >= upto
+        return shared_by_means(self.table, other.table, upto) if both and isinstance(other, PrivateCurve) else 0.0
+
     @staticmethod
     def score(strata: Sequence[Sequence[GroupCurve]], *, peto: bool, beta: FloatArray | None) -> Score:
         """Return the score of noisy tables."""
@@ -193,16 +204,19 @@ class PublicCurve(GroupCurve):
         Who was at risk when.
     size : float
         The number of people, or the total of their weights.
+    weighted : ArmSets or None
+        Of rows that are weighted by their chance of treatment: what their errors follow from.
     """
 
     sets: RiskSets
     size: float
     known: bool
     weight: float = 1.0
+    weighted: ArmSets | None = None
 
     @property
     def people(self) -> float:
-        """The number of people."""
+        """The number of people, or the total of their weights."""
         return self.size
 
     @property
@@ -222,7 +236,7 @@ class PublicCurve(GroupCurve):
 
     @cached_property
     def _error_of_logarithm(self) -> FloatArray:
-        return np.sqrt(self.sets.greenwood)
+        return np.sqrt(self.sets.greenwood) if self.weighted is None else self.weighted.errors(self.sets.times)
 
     def survival(self, times: FloatArray, z: float) -> Band:
         """Return the Kaplan-Meier estimate with Greenwood's error, and limits on the logarithmic scale."""
@@ -234,7 +248,8 @@ class PublicCurve(GroupCurve):
         """Return the Aalen-Johansen estimate of a cause, and limits on the logarithmic scale."""
         curves = self.sets.curves
         F = curves.at(curves.incidence[:, cause], times, start=0.0)
-        error = curves.at(curves.std_error[:, cause], times, start=0.0)
+        known = curves.std_error[:, cause] if self.weighted is None else self.weighted.errors(self.sets.times, cause)
+        error = curves.at(known, times, start=0.0)
         return self._band(times, F, np.divide(error, F, out=np.zeros_like(F), where=F > 0.0), z)
 
     def _band(self, times: FloatArray, value: FloatArray, relative: FloatArray, z: float) -> Band:
@@ -265,11 +280,23 @@ class PublicCurve(GroupCurve):
 
     def restricted_mean(self, upto: float) -> tuple[float, float]:
         """Return the area under the steps."""
-        return self.sets.restricted_mean(upto) if self.known else (np.nan, np.nan)
+        if not self.known:
+            return np.nan, np.nan
+        mean, error = self.sets.restricted_mean(upto)
+        return mean, error if self.weighted is None else self.shared_by_means(self, upto) ** 0.5
+
+    def shared_by_means(self, other: GroupCurve, upto: float) -> float:
+        """Return the covariance of restricted means with another group's, which the weights' coefficients make."""
+        if self.weighted is None or not isinstance(other, PublicCurve) or other.weighted is None:
+            return 0.0
+        return self.weighted.rows.covariance(self.weighted.of_mean(upto), other.weighted.of_mean(upto))
 
     @staticmethod
     def score(strata: Sequence[Sequence[GroupCurve]], *, peto: bool, beta: FloatArray | None) -> Score:
         """Return the exact score."""
+        arms = [each.weighted for groups in strata for each in groups if isinstance(each, PublicCurve)]
+        if all(each is not None for each in arms):
+            return weighted_score([each for each in arms if each is not None], peto=peto, beta=beta)
         sets = [[each.sets for each in groups if isinstance(each, PublicCurve)] for groups in strata]
         return exact_score(sets, peto=peto, beta=beta)
 
@@ -285,17 +312,27 @@ class PublicCurves(Record):
         One for each group.
     people : tuple of float
         The number of rows of each group, or the total of their weights.
+    weighted : WeightedRows or None
+        The rows, where they are weighted by their chance of treatment.
     """
 
     groups: tuple[RiskSets, ...]
     people: tuple[float, ...]
+    weighted: Annotated[WeightedRows | None, LEFT_OUT] = None
 
     def curves(self) -> list[PublicCurve]:
         """Return the curve of each group."""
+        arms = (None,) * len(self.groups) if self.weighted is None else self.weighted.arms
         return [
-            PublicCurve(sets=sets, size=size, known=size > 0.0)
-            for sets, size in zip(self.groups, self.people, strict=True)
+            PublicCurve(sets=sets, size=size, known=size > 0.0, weighted=arm)
+            for sets, size, arm in zip(self.groups, self.people, arms, strict=True)
         ]
+
+    @classmethod
+    def of_weighted(cls, rows: WeightedRows) -> "PublicCurves":
+        """Return the curves of rows that are weighted by their chance of treatment."""
+        people = tuple(float(rows.weights[rows.own(arm)].sum()) for arm in (0, 1))
+        return cls(groups=tuple(arm.sets for arm in rows.arms), people=people, weighted=rows)
 
 
 def public_curves(

@@ -28,9 +28,12 @@ def labelled(name: str, schema: Schema) -> str:
     >>> schema = Schema(age=Continuous(20, 90, label="Age (years)"), size=Categorical(["<=20", ">20"], label="Size"))
     >>> labelled("age", schema), labelled("C(size)[T.>20]", schema), labelled("age:size[T.>20]", schema)
     ('Age (years)', 'Size = >20', 'Age (years) × Size = >20')
-    >>> labelled("log1p(age)", schema)
-    'log1p(age)'
+    >>> labelled("log1p(age)", schema), labelled("size = >20", schema)
+    ('log1p(age)', 'Size = >20')
     """
+    column, equals, level = name.partition(" = ")
+    if equals and column in schema.labels:
+        return f"{schema.labels[column]} = {level}"
     pieces = _PIECES.split(name)
     shown = [_piece(piece, schema) for piece in pieces]
     return name if shown == pieces else " \N{MULTIPLICATION SIGN} ".join(shown)

@@ -22,8 +22,8 @@ from hdpstats.results.sites import SiteContribution
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-COLOURS: Final = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-"""Colours that colour-blind readers can distinguish (Okabe and Ito 2008)."""
+COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""Colours that colour-blind readers can distinguish (Okabe and Ito 2008), in the order in which lines take them."""
 GREY: Final = "#767676"
 """The colour of lines that carry no estimate."""
 
@@ -59,12 +59,13 @@ def pyplot() -> Any:
 
 
 def palette() -> list[str]:
-    """Return the colours of curves; on dark figures white for black, and the light ones first."""
-    return (
-        ["#ffffff", COLOURS[6], COLOURS[5], COLOURS[3], COLOURS[4], COLOURS[2], COLOURS[1]]
-        if _is_dark()
-        else list(COLOURS)
-    )
+    """Return the colours of series; on dark figures the light ones come first, and white is there for black."""
+    return [COLOURS[place] for place in (5, 4, 2, 3, 1, 0)] + [ink()] if _is_dark() else list(COLOURS)
+
+
+def ink() -> str:
+    """Return the colour of what is no series of several: sites, numbers, texts."""
+    return "#ffffff" if _is_dark() else "#000000"
 
 
 def axes_of(ax: "Axes | None", *, width: float, height: float) -> "Axes":
@@ -226,7 +227,7 @@ def _beside(axes: "Axes", height: float, value: float, low: float, high: float, 
         transform=axes.get_yaxis_transform(),
         va="center",
         fontsize="small",
-        color=colour or palette()[0],
+        color=colour or ink(),
     )
 
 
@@ -273,10 +274,10 @@ def plot_forest(
     ):
         if row.is_group:
             corners = [(low, height), (value, height - _HALF_DIAMOND), (high, height), (value, height + _HALF_DIAMOND)]
-            axes.fill(*zip(*corners, strict=True), color=colours[1 if row.depth else 2], linewidth=0)
+            axes.fill(*zip(*corners, strict=True), color=colours[0 if row.depth else 1], linewidth=0)
         else:
-            axes.plot([low, high], [height, height], color=colours[0], linewidth=1.2)
-            axes.plot(value, height, "s", color=colours[0], markersize=size)
+            axes.plot([low, high], [height, height], color=ink(), linewidth=1.2)
+            axes.plot(value, height, "s", color=ink(), markersize=size)
         _beside(axes, height, value, low, high)
     axes.axvline(float(scale(values)[0]), color=GREY, linewidth=0.8, linestyle=":", zorder=0)
     if exponentiate:
@@ -365,9 +366,10 @@ def plot_weights(weights: FloatArray, *, ax: "Axes | None") -> "Axes":
     """Draw the distribution of weights in multiples of their mean, with the effective size in words."""
     relative = weights / np.mean(weights)
     axes = axes_of(ax, width=6.4, height=3.6)
-    axes.hist(relative, bins=min(60, max(10, len(weights) // 10)), color=palette()[1], alpha=0.85)
+    axes.hist(relative, bins=min(60, max(10, len(weights) // 10)), color=palette()[0], alpha=0.85)
     axes.axvline(1.0, color=GREY, linewidth=0.8)
     axes.set(xlabel="weight over mean weight", ylabel="public rows")
+    axes.spines[["top", "right"]].set_visible(False)
     size = weighted_moments.effective_size(weights)
     axes.set_title(f"effective size {size:.0f} of {len(weights)} public rows", fontsize=10)
     return axes
@@ -390,7 +392,7 @@ def plot_love(table: pd.DataFrame, *, labels: Mapping[str, str], ax: "Axes | Non
     axes = axes_of(ax, width=6.4, height=1.4 + 0.3 * max(len(lines), 3))
     axes.axvspan(-NEGLIGIBLE, NEGLIGIBLE, color=GREY, alpha=0.15, linewidth=0)
     axes.axvline(0.0, color=GREY, linewidth=0.8, zorder=0)
-    _, first, second, *_ = palette()
+    first, second, *_ = palette()
     samples = list(dict.fromkeys(table["sample"]))
     for place, (sample, colour, marker) in enumerate(zip(samples, (first, second), ("o", "s"), strict=False)):
         own = (table["sample"] == sample).to_numpy()
@@ -417,7 +419,7 @@ def plot_overlap(table: pd.DataFrame, *, treatment: str, ax: "Axes | None") -> "
     axes = axes_of(ax, width=6.4, height=3.8)
     untreated, treated = [name for name in table if name not in ("after", "until", "weighted")]
     ends = np.append(table["after"].to_numpy(), table["until"].iloc[-1])
-    _, first, second, *_ = palette()
+    first, second, *_ = palette()
     for name, colour, style in ((untreated, first, "-"), (treated, second, "--")):
         share = table[name].to_numpy()
         axes.stairs(share / share.sum(), ends, color=colour, linestyle=style, linewidth=1.6,
@@ -491,8 +493,7 @@ def plot_differences(
     axes.axvspan(-NEGLIGIBLE, NEGLIGIBLE, color=GREY, alpha=0.15, linewidth=0)
     axes.axvline(0.0, color=GREY, linewidth=0.8, zorder=0)
     shift = 0.5 / max(len(groups), 1)
-    first, *others = palette()
-    for place, (group, colour) in enumerate(zip(groups, [*others, first] * len(groups), strict=False)):
+    for place, (group, colour) in enumerate(zip(groups, palette() * len(groups), strict=False)):
         own = (table["group"].isna() if group is None else table["group"] == group).to_numpy()
         at = [
             lines.index(name) + shift * (place - (len(groups) - 1) / 2)

@@ -1,6 +1,6 @@
 """A private propensity model, and the overlap weights that follow from it: post-processing of what was released."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
@@ -13,11 +13,15 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice
 from hdpstats.display import Report, Reported, columns, named_values, percent
-from hdpstats.inference.overlap import WeightedPeople
+from hdpstats.formulas import Design
+from hdpstats.inference import draws
+from hdpstats.inference.draws import Generator
+from hdpstats.inference.overlap import DRAWS, WeightedPeople
 from hdpstats.mechanisms.description.blocks import numbers_of
 from hdpstats.mechanisms.description.moments import moments_of
 from hdpstats.privacy.budget import OWN, Guarantee, Part
 from hdpstats.raking.rows import raked_rows
+from hdpstats.records.codec import Record
 from hdpstats.records.estimate import Estimate, HasCoefficients
 from hdpstats.records.query import Release
 from hdpstats.records.weighting import OverlapWeights, rounded
@@ -29,6 +33,7 @@ from hdpstats.results.sites import charged_before, charged_releases
 from hdpstats.results.summary import report_of
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema, labels_of
+from hdpstats.schema.table import AdmittedTable
 from hdpstats.sites import Study
 
 if TYPE_CHECKING:
@@ -357,6 +362,82 @@ def checked_weighting(weighting: object, study: Study) -> Weighting:
                     argument="weighting",
                 )
     return weighting
+
+
+LEAST_EFFECTIVE: Final = 0.05
+"""Kish's effective size over the number of people below which weights are refused."""
+
+FEWEST_ROWS: Final = 40
+"""Complete public rows that errors may rest on, at least."""
+
+
+def rows_for_errors(
+    study: Study, weighting: Weighting, outcome: tuple[str, ...], *, what: str
+) -> tuple[WeightedPeople, Design, AdmittedTable]:
+    """Return who stand for the private people, the propensity's design, and the public rows with an outcome.
+
+    Raises
+    ------
+    ArgumentError
+        If there are too few such rows, or hardly anybody's treatment was in doubt.
+    """
+    propensity = with_rows(weighting.propensity, study.public)
+    design = design_of(propensity.fit)
+    needs = tuple(dict.fromkeys((*design.needs, *outcome)))
+    lacking = [] if study.public is None else [name for name in needs if name not in study.public.names]
+    if study.public is None or lacking:
+        words = f": they lack {', '.join(lacking)}" if lacking else ""
+        raise ArgumentError(
+            f"{what} needs public rows with the outcome, the treatment and the covariates, on which standard errors "
+            f"rest{words}; give the study public=",
+            argument="public",
+        )
+    table = study.public.admitted(needs)
+    fewest = max(FEWEST_ROWS, 2 * len(design.columns))
+    if table.rows < fewest:
+        raise ArgumentError(f"{what} needs {fewest} complete public rows or more, not {table.rows}", argument="public")
+    share = propensity.people.effective_share
+    if share < LEAST_EFFECTIVE:
+        raise ArgumentError(
+            f"weighting: hardly anybody's treatment was in doubt: an effective size of {share:.3f} of the people is "
+            f"predicted, and {LEAST_EFFECTIVE} is needed; leave out people who are always or never treated, or "
+            "covariates that decide the treatment",
+            argument="weighting",
+        )
+    return propensity.people, design, table
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Imbalance(Record):
+    """How much imbalance the noise of a propensity model is expected to leave in a column of its design.
+
+    Attributes
+    ----------
+    name : str
+        The column.
+    difference : float
+        The root mean square of the standardised difference of the weighted arms, in standard deviations.
+    """
+
+    name: str
+    difference: float
+
+
+def imbalance_left(
+    people: WeightedPeople, privacy: FloatArray, names: Sequence[str], rng: Generator
+) -> tuple[Imbalance, ...]:
+    """Return what imbalance the noise of a propensity, of covariance (p, p), is expected to leave in its columns."""
+    left = people.imbalance(draws.normal(rng, privacy, DRAWS))
+    sizes = np.sqrt(np.mean(left**2, axis=0)).tolist()
+    return tuple(Imbalance(name=name, difference=size) for name, size in zip(names, sizes, strict=True) if size > 0.0)
+
+
+def largest_imbalance(imbalance: Sequence[Imbalance]) -> str:
+    """Return the three columns with the most imbalance left, in words."""
+    worst = sorted(imbalance, key=lambda each: -each.difference)[:3]
+    left = ", ".join(f"{each.name} {each.difference:.3f}" for each in worst)
+    return f"{left} standard deviations (root mean square, expected from the noise)"
 
 
 def resting_on(own: Guarantee, weighting: Weighting, *, own_name: str) -> Guarantee:

@@ -17,7 +17,7 @@ from hdpstats.ledger.disclosure import Asked, Disclosure, Facts, Statements, dis
 from hdpstats.ledger.signing import SignatureError, VerifyingKey, check_release
 from hdpstats.losses import LINKS, REGRESSIONS
 from hdpstats.privacy.budget import Guarantee, MechanismName, Spend, decimal
-from hdpstats.privacy.proofs import GEOMETRY, PRIVACY, PROOFS
+from hdpstats.privacy.proofs import GEOMETRY, OVERLAP, PRIVACY, PROOFS
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records import codec
 from hdpstats.records.codec import to_dict
@@ -271,20 +271,22 @@ def filled_form(
 def check_signatures(result: "Result", keys: Sequence[VerifyingKey]) -> int:
     """Check the signature of every release that a fit rests on; return how many there are.
 
-    Each must answer the query that the fit keeps beside it. None is kept beside numbers of people, nor beside the
-    releases of a weighted sample but the last one.
+    Each must answer the query that the fit keeps beside it.
     """
-    known = result.released.description
-    described = [] if known is None else [(dict(known.queries).get(name), each) for name, each in known.releases]
-    pairs = [*described, *([] if result.release is None else [(result.query, result.release)])]
-    asked = {id(answer): query for pair in pairs for query, answer in _asked(*pair)}
-    released = [*charged_before(known), *charged_releases(result.released)]
-    answers = [answer for release in released for answer in answers_in(release)]
-    for answer in answers:
-        if id(answer) in asked and asked[id(answer)] is None:
+    given = result.released
+    known, sample = given.description, given.sample or ()
+    asked = [] if known is None else [(dict(known.queries).get(name), each) for name, each in known.releases]
+    of_sample = given.sample_queries or ()
+    asked += zip((*of_sample, *[None] * (len(sample) - len(of_sample))), sample, strict=False)
+    shown_twice = bool(sample) and (given.query, given.release) == (asked[-1][0], sample[-1])
+    asked += [(given.counting, given.count)] if given.count is not None else []
+    asked += [(given.query, given.release)] if given.release is not None and not shown_twice else []
+    answers = [pair for query, release in asked for pair in _asked(query, release)]
+    for query, answer in answers:
+        if query is None:
             message = "the result holds a release without the query that it answers: it was altered"
             raise SignatureError(message, reason="forged")
-        check_release(answer, keys, query=asked.get(id(answer)))
+        check_release(answer, keys, query=query)
     return len(answers)
 
 
@@ -366,13 +368,60 @@ def sample_disclosure(sample: "WeightedSample") -> dict[str, Any]:
     )
 
 
+def curves_methods(curves: "SurvivalCurves") -> str:
+    """Return a paragraph for a paper; see `hdpstats.results.SurvivalCurves.methods_text`."""
+    several = len(curves.causes) > 1
+    what = "Aalen-Johansen estimates of cumulative incidence" if several else "Kaplan-Meier curves"
+    asked, adjusted = curves.asked, curves.adjusted
+    sentences = [f"{what} of {curves.formula} were estimated by group."]
+    if adjusted is not None:
+        sentences.append(
+            "People were weighted by overlap weights from a logistic propensity model with the formula "
+            f"{adjusted.formula}, so that the curves are those of people whose treatment was in doubt."
+        )
+    if curves.guarantee is None:
+        sentences.append("They are of public rows, without noise.")
+    else:
+        what_counted = "weights of people" if adjusted is not None else "people"
+        sentences += [
+            f"They are read from a noisy table of {what_counted} by event or censoring in {len(asked.ends)} public "
+            "intervals, within which hazards are taken as constant.",
+            guarantee_sentence(curves.guarantee, how="noise on the count in each cell of group, interval and event"),
+        ]
+    errors = "Standard errors and limits count sampling and privacy noise"
+    if adjusted is not None and curves.guarantee is not None:
+        errors = (
+            "Standard errors, limits and the log-rank test are from stacked estimating equations: they count sampling, "
+            "the estimation of the propensity model and all privacy noise. Averages in them are over "
+            f"{adjusted.public_rows} public rows that stand for the private people"
+        )
+    elif adjusted is not None:
+        errors = "Standard errors are robust ones that count the estimation of the propensity model"
+    sentences += [f"{errors}.", f"Computed with hdpstats {__version__}."]
+    releases = [
+        each for whole in (*curves.before, *(each for _, each in curves.releases)) for each in answers_in(whole)
+    ]
+    sources = [source for each in releases for event in each.events for source in PROOFS[event.ran].sources]
+    references = [*([PRIVACY] if releases else []), *dict.fromkeys(sources), *([OVERLAP] if adjusted else [])]
+    if not references:
+        return " ".join(sentences)
+    listed = "\n".join(f"- {each}" for each in references)
+    return f"{' '.join(sentences)}\n\nReferences\n\n{listed}"
+
+
 def curves_disclosure(curves: "SurvivalCurves") -> dict[str, Any]:
     """Return the privacy record of survival curves; see `hdpstats.results.SurvivalCurves.disclosure`."""
     queries, releases = dict(curves.queries), dict(curves.releases)
     accounting = None
     if releases:
         kind = next(iter(releases.values())).kind
-        accounting = accounting_of(kind, list(releases.values()), several=len(releases) > 1)
+        accounting = accounting_of(kind, [*curves.before, *releases.values()], several=len(releases) > 1)
+    weighted: dict[str, Any] = {}
+    if curves.before:
+        weighted = {
+            "weighting": next(iter(queries.values())).to_dict()["weighting"],
+            "propensity": [{"release_sha256": each.sha256, "ledger": ledger_entry(each)} for each in curves.before],
+        }
     return privacy_record(
         curves.guarantee,
         curves.schema,
@@ -387,9 +436,10 @@ def curves_disclosure(curves: "SurvivalCurves") -> dict[str, Any]:
             "query_sha256": {name: query_sha256(each) for name, each in queries.items()},
             "release_sha256": {name: each.sha256 for name, each in releases.items()},
             "ledger": {name: ledger_entry(each) for name, each in releases.items()},
+            **weighted,
         },
         post_processing="everything else in the curves is computed from the releases and from public rows",
-        used_public_rows=curves.public is not None,
+        used_public_rows=curves.public is not None or curves.adjusted is not None,
     )
 
 

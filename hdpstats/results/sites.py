@@ -117,8 +117,9 @@ class Released:
 
     The fields are those of `hdpstats.results.Result`; ``sites`` is its ``site_facts``. ``description`` is what the fit
     knew of the private people: part of what it asked for, or charged before. ``sample`` are all releases of the
-    weighted sample that was fitted, of which ``release`` is the last; None for other fits. ``guarantee`` is of
-    everything that the fit rests on: what a description cost that was charged before is added to it.
+    weighted sample that was fitted, of which ``release`` is the last; None for other fits. ``counting`` and
+    ``sample_queries`` are what ``count`` and ``sample`` answer. ``guarantee`` is of everything that the fit rests on:
+    what a description cost that was charged before is added to it.
 
     Raises
     ------
@@ -135,6 +136,8 @@ class Released:
     disagreement: Annotated[Heterogeneity | None, LEFT_OUT] = None
     description: Annotated[DescribedCohort | None, LEFT_OUT] = None
     sample: Annotated[tuple[Release, ...] | None, LEFT_OUT] = None
+    counting: Annotated[Query | None, LEFT_OUT] = None
+    sample_queries: Annotated[tuple[Query, ...] | None, LEFT_OUT] = None
 
     def __post_init__(self) -> None:
         """Refuse a release without a guarantee and a guarantee without a release; add what was charged before."""

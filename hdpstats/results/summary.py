@@ -22,6 +22,7 @@ from hdpstats.display import (
 from hdpstats.losses import LINKS
 from hdpstats.privacy.budget import Guarantee, PrivacyEvent, Spend, decimal, total
 from hdpstats.public.follow_up import PublicCheck
+from hdpstats.records import recipe
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import LedgerEntry, Release
 from hdpstats.records.several import answers_in
@@ -139,6 +140,9 @@ def _privacy_rows(
     if released.guarantee is None:
         return [("Privacy:", f"{NO_PRIVATE_RECORD}: this fit cost nothing.")]
     rows = guarantee_rows(released.guarantee, charged_releases(released), charged_before(released.description))
+    number = 1 if released.query is None else released.query.recipe or 1
+    if number != recipe.CURRENT:
+        rows.append(("Recipe:", f"{number} of queries; this version's is {recipe.CURRENT}"))
     rows += described_rows(released)
     rows += sites
     if released.heterogeneity is not None:

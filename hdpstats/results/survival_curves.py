@@ -5,8 +5,8 @@ Their log-rank test, with hazard ratios beside it, is an object that shows itsel
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Final, final
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, final
 
 import numpy as np
 import pandas as pd
@@ -22,10 +22,12 @@ from hdpstats.mechanisms.description.blocks import numbers_of
 from hdpstats.mechanisms.description.follow_up import FollowUpCells
 from hdpstats.mechanisms.description.moments import is_known, life_tables
 from hdpstats.privacy.budget import Guarantee
+from hdpstats.records.codec import LEFT_OUT
 from hdpstats.records.estimate import normal_quantile
-from hdpstats.records.query import LedgerEntry
+from hdpstats.records.query import LedgerEntry, Release
 from hdpstats.records.saved import Saved
 from hdpstats.results import curve_tables, reporting, survival_plots
+from hdpstats.results.adjustment import Adjustment
 from hdpstats.results.group_curves import GroupCurve, PrivateCurve, PublicCurves
 from hdpstats.results.labels import groups_called
 from hdpstats.results.tables import cost_columns, frame_of
@@ -34,8 +36,15 @@ from hdpstats.schema.schema import Schema, group_labels, labels_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-NOISE = "The variance of the score counts sampling and privacy noise; the score is compared with a normal distribution."
-PUBLIC = "Public rows: the exact test, without noise."
+NOTES: Final = {
+    (True, False): "The variance of the score counts sampling and privacy noise; the score is compared with a normal "
+    "distribution.",
+    (True, True): "The variance of the score counts sampling, the estimation of the weights and privacy noise; the "
+    "score is compared with a normal distribution.",
+    (False, False): "Public rows: the exact test, without noise.",
+    (False, True): "Weighted public rows: the robust test of Lin and Wei, which counts the estimation of the weights.",
+}
+"""What the test rests on, of private people or not, who are weighted or not."""
 
 
 @final
@@ -63,6 +72,8 @@ class LogRankTest(Reported):
         Whether there is noise.
     called : mapping of str to str
         What a page calls the groups, where a column of theirs has a label.
+    weighted : bool
+        Whether people are weighted by their chance of treatment.
     """
 
     groups: tuple[str, ...]
@@ -74,6 +85,7 @@ class LogRankTest(Reported):
     covariance: FloatArray
     private: bool
     called: Mapping[str, str] = field(default_factory=dict)
+    weighted: bool = False
 
     @property
     def statistic(self) -> float:
@@ -154,7 +166,7 @@ class LogRankTest(Reported):
                 columns(of_events, called, shown, title="Events", only="page"),
                 columns(headers, compared, of_ratios, title=last, only="page"),
             ],
-            notes=[NOISE if self.private else PUBLIC],
+            notes=[NOTES[self.private, self.weighted]],
         )
 
     def __repr__(self) -> str:
@@ -203,7 +215,10 @@ class SurvivalCurves(Reported, Saved):
     guarantee : Guarantee or None
         What is guaranteed to every person; None for public rows alone.
     public : PublicCurves or None
-        The public rows by the same groups.
+        The public rows by the same groups; None of private people who are weighted by their chance of treatment, which
+        public people's treatment does not follow.
+    adjusted : Adjustment or None
+        How people are weighted by their chance of treatment.
 
     Examples
     --------
@@ -238,6 +253,7 @@ class SurvivalCurves(Reported, Saved):
     missing: tuple[tuple[str, str], ...]
     guarantee: Guarantee | None
     public: PublicCurves | None
+    adjusted: Annotated[Adjustment | None, LEFT_OUT] = None
     _read: dict[tuple[str, str | None], Sequence[GroupCurve]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -279,6 +295,15 @@ class SurvivalCurves(Reported, Saved):
         return tuple(name for name, _ in self.releases)
 
     @property
+    def before(self) -> tuple[Release, ...]:
+        """The releases of the propensity model that people are weighted by; none without one."""
+        return () if self.adjusted is None else self.adjusted.before
+
+    def methods_text(self) -> str:
+        """Return a paragraph for a paper: what was estimated, how people were weighted, what was protected."""
+        return reporting.curves_methods(self)
+
+    @property
     def ledger_entries(self) -> tuple[LedgerEntry, ...]:
         """Where the custodians' ledgers keep the releases."""
         return tuple(release.entry for _, release in self.releases if release.entry is not None)
@@ -303,11 +328,22 @@ class SurvivalCurves(Reported, Saved):
             raise ArgumentError("source='private' needs private people: call fit(epsilon)", argument="source")
         if site is not None:
             choice(site, name="site", options=self.sites)
+        errors = None if self.adjusted is None else self.adjusted.errors
+        if errors is not None and site is not None and len(self.releases) > 1:
+            raise ArgumentError(
+                "site must be left out: errors of people weighted by their chance of treatment are of all sites "
+                "together",
+                argument="site",
+            )
         releases = [each for name, each in self.releases if site in (None, name)]
         query = self.queries[0][1]
         return [
-            PrivateCurve(table=table, weight=query.largest_weight, known=is_known(table, self.asked))
-            for table in life_tables(numbers_of(query, releases, 0), within=WITHIN[self.recorded])
+            PrivateCurve(
+                table=replace(table, errors=errors, group=group),
+                weight=query.largest_weight,
+                known=is_known(table, self.asked),
+            )
+            for group, table in enumerate(life_tables(numbers_of(query, releases, 0), within=WITHIN[self.recorded]))
         ]
 
     def tidy(self, conf_level: float = 0.95, *, source: str | None = None, site: str | None = None) -> pd.DataFrame:
@@ -479,10 +515,11 @@ class SurvivalCurves(Reported, Saved):
             ]  # fmt: skip
             return frame_of(rows, texts=("group",), numbers=names)
         check_groups(self.groups)
-        first, *others = zip(self.groups, means, strict=True)
+        first, *others = zip(self.groups, means, self.curves(source), strict=True)
         contrasts = []
-        for label, (mean, error) in others:
-            apart, whole = mean - first[1][0], float(np.hypot(error, first[1][1]))
+        for label, (mean, error), curve in others:
+            shared = curve.shared_by_means(first[2], upto)
+            apart, whole = mean - first[1][0], float(np.sqrt(max(error**2 + first[1][1] ** 2 - 2.0 * shared, 0.0)))
             p = float(2.0 * ndtr(-abs(apart / whole))) if whole > 0.0 else np.nan
             contrasts.append((f"{label} - {first[0]}", upto, apart, whole, apart - z * whole, apart + z * whole, p))
         return frame_of(contrasts, texts=("contrast",), numbers=(*names, "p_value"))
@@ -535,6 +572,7 @@ class SurvivalCurves(Reported, Saved):
             covariance=covariance,
             private=private,
             called=groups_called([name for name in self.grouping if name not in by], self.schema),
+            weighted=self.adjusted is not None,
         )
 
     def compare(self, result: object, over: object = "public", alpha: float = 0.05) -> pd.DataFrame:
@@ -643,7 +681,7 @@ class SurvivalCurves(Reported, Saved):
             what=f"the survival curves of {self.formula}",
             guarantee=self.guarantee,
             schema=self.schema,
-            releases=[release for _, release in self.releases],
+            releases=[*self.before, *(release for _, release in self.releases)],
             formula=self.formula,
         )
 

@@ -29,6 +29,7 @@ from hdpstats.results.plots import (
     MOST_PANELS,
     SIZE,
     axes_of,
+    ink,
     is_narrow,
     legend_above,
     name_panel,
@@ -79,10 +80,9 @@ def plot_survival(
             )  # fmt: skip
         if at_risk is not None:
             axis = _axis_of(fit, opened.facts, axes, time_unit)
-            ink = palette()[0]
             groups = zip(_names(at_risk, None), rows, strict=True)
-            lines = [(name, ink, each.at_risk(axis.ticks)) for name, (_, each) in groups]
-            draw_at_risk(axes, axis, lines, noisy=at_risk.source == "private")
+            lines = [(name, ink(), each.at_risk(axis.ticks)) for name, (_, each) in groups]
+            draw_at_risk(axes, axis, lines, noisy=at_risk.source == "private", weighted=at_risk.adjusted is not None)
     return parts[0]
 
 
@@ -282,7 +282,7 @@ def _close(
             (name, colour, curve.at_risk(axis.ticks))
             for name, colour, curve in zip(names, panel.colours, shown, strict=False)
         ]
-        draw_at_risk(axes, axis, rows, noisy=curves.source == "private")
+        draw_at_risk(axes, axis, rows, noisy=curves.source == "private", weighted=curves.adjusted is not None)
     if not any(curve.known for curve in shown):
         axes.text(0.5, 0.5, HIDDEN, transform=axes.transAxes, ha="center", va="center", fontsize="small", wrap=True)
     if legend:
@@ -371,9 +371,9 @@ def plot_incidence(
                 band_at = partial(groups[place].incidence, curves.causes.index(cause), z=normal_quantile(0.05))
                 band = band_at(groups[place].drawn_at)
                 words = [name] if len(shown) == 1 else [cause] if by_cause else [name, cause]
-                ink = palette()[rank % len(COLOURS)] if by_cause else colour
+                own = palette()[rank % len(COLOURS)] if by_cause else colour
                 line = LINES[rank // len(COLOURS) % len(LINES) if by_cause else rank % len(LINES)]
-                _draw(panel.axes, groups[place], band_at, ink, ", ".join(words), ci=ci, line=line)
+                _draw(panel.axes, groups[place], band_at, own, ", ".join(words), ci=ci, line=line)
                 limits = band.high[np.isfinite(band.high)] if ci else band.value[:0]
                 values = np.concatenate([limits, band.value[np.isfinite(band.value)]])
                 top = max(top, float(np.max(values, initial=0.0)))

@@ -149,9 +149,11 @@ def ticks_of(axes: "Axes") -> int:
     return int(np.clip(width_of(axes) / TICK, 3, MOST_TICKS))
 
 
-def draw_at_risk(axes: "Axes", axis: TimeAxis, rows: Sequence[tuple[str, str, FloatArray]], *, noisy: bool) -> None:
-    """Write numbers at risk below the axis: label, colour and numbers at the ticks, a row per group."""
-    title = "Number at risk (noisy)" if noisy else "Number at risk"
+def draw_at_risk(
+    axes: "Axes", axis: TimeAxis, rows: Sequence[tuple[str, str, FloatArray]], *, noisy: bool, weighted: bool = False
+) -> None:
+    """Write numbers, or weights, at risk below the axis: label, colour and numbers at the ticks, a row per group."""
+    title = f"{'Weight' if weighted else 'Number'} at risk{' (noisy)' if noisy else ''}"
     size, below, line = ("x-small", NARROW_BELOW, NARROW_LINE) if is_narrow(axes) else ("small", BELOW, LINE)
     at: dict[str, Any] = {
         "xycoords": ("axes fraction", "axes fraction"),

@@ -1,26 +1,29 @@
 """The effect of a treatment among people weighted by their chance of it: means by arm and their contrasts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final, final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Protocol, final, runtime_checkable
 
 import numpy as np
 import pandas as pd
+from scipy.special import chdtrc
 
 from hdpstats import __version__
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import real
-from hdpstats.display import Report, Reported, columns, named_values, number, p_value, percent
+from hdpstats.display import Report, Reported, columns, named_values, number, p_equals, p_value, percent
+from hdpstats.inference.meta_analysis import scatter
 from hdpstats.mechanisms.treatment_effect import BINARY, TreatmentEffectQuery, TreatmentEffectRelease
 from hdpstats.mechanisms.treatment_effect.estimate import Cells, cells_of
 from hdpstats.privacy.budget import Guarantee
 from hdpstats.privacy.proofs import PRIVACY, PROOFS
-from hdpstats.records.codec import Record
-from hdpstats.records.estimate import Estimate
+from hdpstats.records.codec import NAN_IS_NULL, Record
+from hdpstats.records.estimate import CochranQ, Estimate
 from hdpstats.records.query import LedgerEntry, Release
 from hdpstats.records.saved import Saved
 from hdpstats.records.several import answers_in
 from hdpstats.results.plots import plot_effects
+from hdpstats.results.propensity import Imbalance, largest_imbalance
 from hdpstats.results.reporting import (
     accounting_of,
     filled_form,
@@ -63,21 +66,45 @@ NO_LIMITS: Final = "The number needed to treat has no limits where those of the 
 NOT_CLEAR: Final = "N/A: an arm has too little weight for the noise, so that its mean would say nothing."
 
 
+BALANCE: Final = "the balance"
+"""What the releases of a balance table are called among those that are stated."""
+
+
+@runtime_checkable
+class HasBalance(Protocol):
+    """A balance table (`hdpstats.describe.Balance`)."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is guaranteed by all of its releases."""
+
+    @property
+    def propensity(self) -> tuple[Release, ...]:
+        """The releases of the propensity model."""
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """Its own releases."""
+
+    def glance(self) -> pd.DataFrame:
+        """Return one row, with the largest differences."""
+
+
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Imbalance(Record):
-    """How much imbalance the noise of a propensity model is expected to leave in a column of its design.
+class BalanceBeside(Record):
+    """A balance table that is stated with an effect.
 
     Attributes
     ----------
-    name : str
-        The column.
-    difference : float
-        The root mean square of the standardised difference of the weighted arms, in standard deviations.
+    releases : tuple of Release
+        Its releases.
+    largest : float
+        The largest standardised difference of the weighted arms, noise included.
     """
 
-    name: str
-    difference: float
+    releases: tuple[Release, ...]
+    largest: Annotated[float, NAN_IS_NULL]
 
 
 @final
@@ -109,6 +136,11 @@ class TreatmentEffect(Reported, Saved):
         Kish's effective size over the number of people, predicted among raked public people.
     public_rows : int
         The public rows that errors rest on.
+    per_weight : tuple of float
+        Of each arm the sampling variance of its mean's place in the range, at weights that do not move, times its
+        weight.
+    beside : BalanceBeside or None
+        The balance table that is stated with the effect (`with_balance`).
 
     Examples
     --------
@@ -144,6 +176,8 @@ class TreatmentEffect(Reported, Saved):
     imbalance: tuple[Imbalance, ...]
     effective_share: float
     public_rows: int
+    per_weight: tuple[float, float]
+    beside: BalanceBeside | None = None
 
     def __post_init__(self) -> None:
         """Refuse releases that are not those of the queries."""
@@ -193,6 +227,72 @@ class TreatmentEffect(Reported, Saved):
         noise = found.sd * self.query.cells**0.5
         return pd.DataFrame({"arm": list(self.arms), "weight": found.totals, "noise_sd": [noise, noise]})
 
+    def by_site(self) -> pd.DataFrame:
+        """Return the difference of the arms at each site: site, weight (of both arms), estimate, std_error.
+
+        The standard error is what a site has to itself: the sampling of its people and the noise of its cells. What
+        the common propensity model moves all sites by is not in it. NaN where an arm has too little weight for the
+        noise.
+        """
+        width, rows = self.query.upper - self.query.lower, []
+        for name, release in self.releases:
+            cells = cells_of(self.query, [release])
+            untreated, treated = (width * cells.places(cells.weights)).tolist()
+            own = np.array(self.per_weight) / np.maximum(cells.totals, 1e-3) + cells.noise_of_places
+            numbers = (treated - untreated, width * float(np.sqrt(own.sum()))) if cells.is_clear else (np.nan, np.nan)
+            rows.append((name, float(cells.totals.sum()), *numbers))
+        return frame_of(rows, texts=("site",), numbers=("weight", "estimate", "std_error"))
+
+    def heterogeneity(self) -> CochranQ:
+        """Return Cochran's Q of the sites' differences: whether they differ by more than sampling and noise explain.
+
+        Errors of the common propensity model move all sites alike, and so do their covariances with each site's
+        sampling: to first order they take no part in differences between sites, and Q is that of `by_site`.
+
+        Raises
+        ------
+        ArgumentError
+            If fewer than two sites have enough weight for their noise.
+        """
+        frame = self.by_site().dropna()
+        if len(frame) < 2:
+            raise ArgumentError("heterogeneity needs two sites with enough weight for their noise", argument="self")
+        variances = frame["std_error"].to_numpy(dtype=float)[:, None] ** 2
+        Q, df = float(scatter(frame["estimate"].to_numpy(dtype=float)[:, None], variances)[0]), len(frame) - 1
+        return CochranQ(statistic=Q, df=df, pvalue=float(chdtrc(df, max(Q, 0.0))))
+
+    def with_balance(self, balance: HasBalance) -> "TreatmentEffect":
+        """Return the same effect with a balance table stated beside it: every statement counts what that cost too.
+
+        Parameters
+        ----------
+        balance : Balance
+            What ``hdp.describe(..., weighting=)`` returned with the weighting of the effect.
+
+        Raises
+        ------
+        ArgumentError
+            If it is no balance, or rests on another propensity model, or one is stated already.
+        """
+        if self.beside is not None or not isinstance(balance, HasBalance):
+            what = "is stated already" if self.beside is not None else "must be what hdp.describe(weighting=) returned"
+            raise ArgumentError(f"balance {what}", argument="balance")
+        known = [each.sha256 for each in self.before]
+        if [each.sha256 for each in balance.propensity] != known:
+            raise ArgumentError("balance must rest on the propensity model of the effect", argument="balance")
+        own = [part for part in balance.guarantee.as_parts(BALANCE) if part.what == BALANCE]
+        largest = balance.glance()["weighted"].iloc[0]
+        return replace(
+            self,
+            guarantee=self.guarantee.resting_on(*own),
+            beside=BalanceBeside(releases=balance.releases, largest=float(largest)),
+        )
+
+    @property
+    def _earlier(self) -> tuple[Release, ...]:
+        """The releases of the propensity model and of a balance that is stated."""
+        return (*self.before, *(() if self.beside is None else self.beside.releases))
+
     def tidy(self, conf_level: float = 0.95) -> pd.DataFrame:
         """Return a row per effect: effect, estimate, std_error, conf_low, conf_high, p_value.
 
@@ -218,7 +318,10 @@ class TreatmentEffect(Reported, Saved):
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the means of both arms and their difference with 95 % intervals."""
-        return plot_effects(self.tidy(), outcome=self.schema.label(self.outcome), binary=self.is_binary, ax=ax)
+        treatment, named = f"{self.treatment} = ", f"{self.schema.label(self.treatment)} = "
+        table = self.tidy()
+        shown = table.assign(effect=[name.replace(treatment, named) for name in table["effect"]])
+        return plot_effects(shown, outcome=self.schema.label(self.outcome), binary=self.is_binary, ax=ax)
 
     def methods_text(self) -> str:
         """Return a paragraph for a paper: what was estimated, how people were weighted, what was protected."""
@@ -242,6 +345,11 @@ class TreatmentEffect(Reported, Saved):
                 "The noise of the propensity model is expected to leave standardised differences between the weighted "
                 f"arms of at most {worst.difference:.3f} (root mean square; {worst.name})."
             )
+        if self.beside is not None:
+            sentences.append(
+                "In a noisy balance table the largest standardised difference of the weighted arms was "
+                f"{self.beside.largest:.3f}."
+            )
         sentences.append(f"Computed with hdpstats {__version__}.")
         references = "\n".join(f"- {each}" for each in self._references())
         return f"{' '.join(sentences)}\n\nReferences\n\n{references}"
@@ -251,7 +359,7 @@ class TreatmentEffect(Reported, Saved):
 
     def _references(self) -> tuple[str, ...]:
         releases = [
-            each for whole in (*self.before, *(each for _, each in self.releases)) for each in answers_in(whole)
+            each for whole in (*self._earlier, *(each for _, each in self.releases)) for each in answers_in(whole)
         ]
         sources = [source for each in releases for event in each.events for source in PROOFS[event.ran].sources]
         return tuple(dict.fromkeys([PRIVACY, *sources]))
@@ -266,14 +374,14 @@ class TreatmentEffect(Reported, Saved):
                 what="a treatment effect",
                 guarantee=self.guarantee,
                 schema=self.schema,
-                releases=[*self.before, *releases.values()],
+                releases=[*self._earlier, *releases.values()],
                 formula=self.formula,
                 columns=query.names,
             )
         return privacy_record(
             self.guarantee,
             self.schema,
-            accounting=accounting_of(query.kind, [*self.before, *releases.values()], several=len(releases) > 1),
+            accounting=accounting_of(query.kind, [*self._earlier, *releases.values()], several=len(releases) > 1),
             about={
                 "treatment_effect": {
                     "formula": self.formula,
@@ -284,6 +392,7 @@ class TreatmentEffect(Reported, Saved):
                 "query_sha256": query_sha256(query),
                 "release_sha256": {name: each.sha256 for name, each in releases.items()},
                 "ledger": {name: ledger_entry(each) for name, each in releases.items()},
+                **({} if self.beside is None else {"balance": [each.sha256 for each in self.beside.releases]}),
                 "propensity": [{"release_sha256": each.sha256, "ledger": ledger_entry(each)} for each in self.before],
             },
             post_processing="everything else in the effect is computed from the releases and from public rows",
@@ -300,14 +409,14 @@ class TreatmentEffect(Reported, Saved):
             for row in table.to_dict("records")
         ]
         block = columns(["estimate", "std err", "P>|z|", *limit_headers(alpha)], table["effect"].tolist(), rows)
-        given = [each for _, each in self.releases]
+        given, before = [each for _, each in self.releases], self._earlier
         return Report(
             title=f"Effect of {self.treatment} on {self.outcome}, differentially private",
             heading=f"Effect of {self.treatment} on {self.outcome}",
             blocks=[
                 named_values(self._head()),
                 block,
-                *privacy_blocks(guarantee_rows(self.guarantee, given, self.before), self.guarantee, given, self.before),
+                *privacy_blocks(guarantee_rows(self.guarantee, given, before), self.guarantee, given, before),
             ],
             notes=self._notes(table),
             badges=guarantee_badges(self.guarantee),
@@ -325,10 +434,14 @@ class TreatmentEffect(Reported, Saved):
             ("Effective size:", f"{percent(self.effective_share)} of all people, predicted"),
         ]
         if self.imbalance:
-            worst = sorted(self.imbalance, key=lambda each: -each.difference)[:3]
-            left = ", ".join(f"{each.name} {each.difference:.3f}" for each in worst)
-            rows.append(("Imbalance left:", f"{left} standard deviations (root mean square, expected from the noise)"))
+            rows.append(("Imbalance left:", largest_imbalance(self.imbalance)))
+        if self.beside is not None:
+            rows.append(("Balance, weighted:", f"largest difference {self.beside.largest:.3f} in a noisy table"))
         rows += [("Sites:", ", ".join(self.sites))] if len(self.sites) > 1 else []
+        if self.by_site()["estimate"].notna().sum() > 1:
+            found = self.heterogeneity()
+            said = f"Cochran's Q = {found.statistic:.2f} on {found.df} df, {p_equals(found.pvalue)}"
+            rows.append(("Sites' differences:", said))
         return rows + [("No answer:", f"{site}: {reason}") for site, reason in self.missing]
 
     def _notes(self, table: pd.DataFrame) -> list[str]:

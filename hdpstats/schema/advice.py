@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, final
 
 import numpy as np
 
-from hdpstats._base.typing import FloatArray
+from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats.schema import coerce
 from hdpstats.schema.columns import Binary, Categorical, Column, Duration, NumericColumn
 from hdpstats.schema.dictionary import DATE
@@ -110,7 +110,7 @@ def advice(column: Column, findings: Findings) -> tuple[str, ...]:
         words += _texts(findings)
     if isinstance(column, NumericColumn) and not isinstance(column, Binary):
         words += [*_codes(column, findings.numbers), *_unit(column, findings.numbers)]
-        words += [*_apart(column, findings.numbers), *_mixed(findings.numbers)]
+        words += [*_apart(column, findings.numbers), *_mixed(findings.numbers[~_is_code(column, findings.numbers)])]
     return (*words, *_complete(column, findings))
 
 
@@ -283,6 +283,12 @@ def _codes(column: NumericColumn, numbers: FloatArray) -> Iterable[str]:
                 f"the number {value:.12g} is in {_cells(int(times.max()))}, and is cut at the bound {bound:.12g}: if "
                 "it stands for missing, leave such cells empty"
             )
+
+
+def _is_code(column: NumericColumn, numbers: FloatArray) -> BoolArray:
+    """Return which numbers (n,) beyond the bounds usually stand for missing: they are of no other unit."""
+    beyond = (numbers < column.lower) | (numbers > column.upper)
+    return np.asarray(beyond & np.isin(numbers, sorted(_STAND_FOR_MISSING)))
 
 
 def _apart(column: NumericColumn, numbers: FloatArray) -> Iterable[str]:

@@ -6,6 +6,7 @@
 * ``local``: A site in this process: for a custodian's own analyses, for teaching, and behind every remote site.
 * ``opening``: From what a user calls private to sites: frames with their ledgers, files, sites of one's own and
   remote ones.
+* ``recipes``: A call is answered under the recipe that it was charged under.
 * ``remote``: A site in another process or on another machine: HTTPS with certificates, and one request with its
   answer.
 * ``single_draw``: One charge, one draw: a request is computed once, whoever asks for it and however often.

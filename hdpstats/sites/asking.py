@@ -17,6 +17,7 @@ from hdpstats._base.errors import HdpError, SiteError
 from hdpstats._base.progress import progress
 from hdpstats.records.query import Query, Release
 from hdpstats.sites.local import LocalSite
+from hdpstats.sites.recipes import NotReceived, answer, is_looking, noted, received
 from hdpstats.sites.study import Study
 
 
@@ -62,8 +63,10 @@ def ask(study: Study, queries: Mapping[str, Query], *, round: int = 1, besides: 
         sites charge one account, as one site behind two addresses does.
     """
     asked = {name: query for name, query in queries.items() if name in study.sites}
+    if is_looking():
+        return _received(study, asked, round)
     if len(study.sites) == 1:
-        return Answered(releases={name: study.sites[name].answer(query) for name, query in asked.items()}, missing=())
+        return Answered(releases={name: answer(study.sites[name], query) for name, query in asked.items()}, missing=())
     outcomes = _together(study, asked)
     ordered = [name for name in study.sites if name in asked]
     failed = {name: outcome for name in ordered if isinstance(outcome := outcomes[name], HdpError)}
@@ -72,6 +75,16 @@ def ask(study: Study, queries: Mapping[str, Query], *, round: int = 1, besides: 
         raise _too_few(study, failed, answered=len(releases) + besides)
     _check_apart(releases)
     missing = (Missing(site=name, round=round, reason=str(error)) for name, error in failed.items())
+    return Answered(releases={name: noted(release) for name, release in releases.items()}, missing=tuple(missing))
+
+
+def _received(study: Study, asked: Mapping[str, Query], number: int) -> Answered:
+    """Return what sites have of their queries, where at least one of them has it; nobody is charged."""
+    found = {name: received(study.sites[name], query) for name, query in asked.items()}
+    releases = {name: release for name, release in found.items() if release is not None}
+    if asked and not releases:
+        raise NotReceived
+    missing = (Missing(site=name, round=number, reason="not asked yet") for name in found if name not in releases)
     return Answered(releases=releases, missing=tuple(missing))
 
 

@@ -19,7 +19,7 @@ from hdpstats.ledger import Ledger, Request, SigningKey, StoredRelease
 from hdpstats.mechanisms.base import Prepared, costly_table
 from hdpstats.mechanisms.loading import load
 from hdpstats.mechanisms.registry import check_kind, columns_of, prepare, release_from_json
-from hdpstats.privacy.budget import as_pair, total
+from hdpstats.privacy.budget import Spend, as_pair, total
 from hdpstats.records.query import Query, Release
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
@@ -242,10 +242,14 @@ class LocalSite(Site):
     def received(self, query: Query, *, analyst: str | None = None) -> Release | None:
         """Return the release that the ledger has of a query, with an analyst: of what was charged to him; else None.
 
-        Nothing is charged or computed.
+        See `Site.received`.
         """
         stored = self._ledger.stored(self._request(query).id, analyst)
         return None if stored is None else self._handed_out(query, stored, answered_before=True)
+
+    def in_vain(self, query: Query) -> int:
+        """Return how many charges of a query have no release (`hdpstats.ledger.Ledger.in_vain`)."""
+        return self._ledger.in_vain(self._request(query).id)
 
     def work(self, query: Query, *, analyst: str | None = None) -> Operations:
         """Return what the computation of a query on the declared number of rows takes at most; charges nothing.
@@ -282,6 +286,10 @@ class LocalSite(Site):
         prepared = self._prepare(query, analyst)
         cost, ahead = self._ledger.charged(total(prepared.events)), self._ledger.floor.charged_together(prepared.ahead)
         return Quote(columns=tuple(sorted(prepared.needs)), cost=cost, ahead=ahead)
+
+    def cost(self, query: Query, *, analyst: str | None = None) -> Spend:
+        """Return what a query would cost by its proof, before it is rounded up for the account; charges nothing."""
+        return total(self._prepare(query, analyst).events)
 
     def columns(self, query: Query, *, analyst: str | None = None) -> tuple[str, ...]:
         """Return the columns that `answer` would read, in alphabetical order; needs no public rows."""
@@ -373,7 +381,7 @@ def request_of(query: Query, *, dataset: str, version: int, terms: SiteTerms) ->
         version=version,
         schema_sha256=query.schema_sha256,
         public_sha256=query.public_sha256,
-        query_json=query.to_json(),
+        query_json=query.question(),
         terms=str(terms),
         replicate=query.replicate,
     )

@@ -314,6 +314,15 @@ CODES: Final[Mapping[str, Refusal]] = MappingProxyType(
         "malformed": Refusal(
             400, SiteError, "the site cannot read the request, and nothing was charged; do versions of hdpstats differ?"
         ),
+        "unknown-recipe": Refusal(
+            422,
+            SiteError,
+            "the query is of a recipe that the site's version of hdpstats does not know, and nothing was charged; ask "
+            "with a version that the site knows, or ask the custodian to update",
+        ),
+        "not-received": Refusal(
+            404, SiteError, "you have not received an answer to this query from the site; nothing was charged"
+        ),
         "too-slow": Refusal(408, SiteError, "the request did not arrive in time, and nothing was charged; repeat it"),
         "too-large": Refusal(
             413,

@@ -361,6 +361,17 @@ class RemoteSite(Site):
         self._client.ask("PUT", "/v1/public", content)
         self._public = dict([*self._public.items(), (table.sha256, table)][-MOST_PUBLIC:])
 
+    def received(self, query: Query) -> Release | None:
+        """Return what you have received of a query; see `Site.received`."""
+        try:
+            fields = self._client.ask("POST", "/v1/received", self._written(query))
+        except SiteError as error:
+            if error.facts.get("code") in ("not-received", "not-found"):  # an older site knows no such address
+                return None
+            raise
+        with _reading():
+            return _release(fields)
+
     def answer(self, query: Query) -> Release:
         """Answer a query; see `Site.answer`.
 

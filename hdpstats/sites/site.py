@@ -228,6 +228,14 @@ class Site(ABC):
             The rows were checked against another schema than the site's.
         """
 
+    def received(self, query: Query) -> Release | None:  # noqa: ARG002
+        """Return the release that the site has of a query for whoever asks; None where it has none.
+
+        Nothing is charged, and no row is read. A site that does not say what it has is asked by the latest recipe
+        (`hdpstats.sites.recipes`).
+        """
+        return None
+
     @abstractmethod
     def answer(self, query: Query) -> Release:
         """Check the query, charge the ledger, compute, add noise, record the release and hand it out.

@@ -372,3 +372,28 @@ def test_connections_are_never_in_the_open():
 def test_a_site_that_is_not_there():
     with pytest.raises(hdp.SiteError, match="cannot be reached"):
         hdp.connect("https://127.0.0.1:1", token="t")
+
+
+def test_a_recipe_that_the_site_does_not_know_is_refused_before_it_is_charged(institution, running, raw, unchanged):
+    query = replace(histogram(replicate=91), recipe=2)
+    with institution.connect(running) as site, pytest.raises(hdp.SiteError, match=r"recipe.*nothing was charged"):
+        site.answer(query)
+    assert code(raw.post("/v1/answer", content=query.to_json())) == "unknown-recipe"
+    first = replace(query, recipe=1)  # written by leaving it out: else one question would have two texts
+    assert code(raw.post("/v1/answer", content=first.to_json())) == "unknown-recipe"
+
+
+def test_what_was_received_is_shown_again_and_nothing_else(institution, running):
+    query = histogram(replicate=92)
+    with institution.connect(running) as site:
+        before = running.account().balance
+        assert site.received(query) is None
+        assert running.account().balance == before
+        given = site.answer(query)
+        spent = running.account().balance
+        assert spent.charged.epsilon > before.charged.epsilon
+        assert site.received(query) == given
+        assert site.received(query).entry.stored is not None
+        with pytest.raises(hdp.SiteError):  # as answer refuses it
+            site.received(replace(query, schema_sha256="0" * 64))
+    assert running.account().balance == spent

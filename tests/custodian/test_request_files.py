@@ -5,99 +5,19 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 
 import hdpstats.api as hdp
 from hdpstats import custodian
 from hdpstats._base.errors import HdpError
 from hdpstats.cli import main
-from hdpstats.custodian import SiteSettings, answering, open_site, preview, serving
-from hdpstats.exchange import ReleaseFile, RequestFile, read_result
+from hdpstats.custodian import answering, open_site, preview, previewing, serving
+from hdpstats.exchange import ReleaseFile, RequestFile
 from hdpstats.ledger import SigningKey
 from hdpstats.records import codec
 from hdpstats.schema.table import PrivateTable
-from hdpstats.sites import Site
-from tests.custodian.institution import EVERYTHING, PATIENT, open_account
-from tests.custodian.people import FORMULA, PRIVATE, PUBLIC, SCHEMA, SURVIVAL
-
-PRICES = {"steps": 1e-12}
-STUDY = hdp.Study(public=PUBLIC, schema=SCHEMA)
-QUESTIONS = {
-    "logit": ("logit", FORMULA, {"epsilon": 1}),
-    "hazard": ("hazard", SURVIVAL, {"epsilon": 1, "intervals": 6}),
-    "poisson": ("poisson", "k ~ x", {"epsilon": 1, "se_share": 0}),
-    "description": ("describe", ["x", "g", "k"], {"epsilon": 0.5, "by": "y"}),
-    "curves": ("survfit", "Surv(time, event) ~ g", {"epsilon": 1, "times": (6, 12, 24)}),
-    "effect": (
-        "treatment_effect",
-        "event ~ y",
-        {"epsilon": 1, "propensity_formula": "y ~ x", "propensity_epsilon": 1},
-    ),
-}
-SIMPLE = ("describe", ["x", "g"], {"epsilon": 0.5})
-
-
-class Seen(Site):
-    """The site as the service shows it to ann: what a later fit of hers asks."""
-
-    def __init__(self, site):
-        self._site = site
-
-    schema = property(lambda self: self._site.schema)
-    records = property(lambda self: self._site.records)
-    terms = property(lambda self: self._site.terms)
-    held = property(lambda self: self._site.held)
-
-    def put_public(self, table):
-        self._site.put_public(table, analyst="ann")
-
-    def answer(self, query):
-        return self._site.answer(query, analyst="ann")
-
-
-class Place:
-    """A hospital's folder, and the files that come and go."""
-
-    def __init__(self, folder, **entries):
-        folder.chmod(0o700)
-        self.request, self.release = folder / "request.json", folder / "release.json"
-        PRIVATE.to_parquet(folder / "rows.parquet")
-        (folder / "rows.parquet").chmod(0o600)
-        SCHEMA.to_yaml(folder / "dictionary.yaml")
-        settings = {
-            "format": "hdpstats site",
-            "version": 1,
-            "data": "rows.parquet",
-            "schema": "dictionary.yaml",
-            "ledger": {"place": "ledger.db", "dataset": "trial", "epsilon": 1000, "delta": 1e-3},
-            "analysts": {"ann": EVERYTHING},
-            "timing": PATIENT,
-        } | entries
-        self.file = folder / "site.yaml"
-        self.file.write_text(yaml.safe_dump(settings, sort_keys=False))
-        self.file.chmod(0o600)
-        open_account(settings, folder)
-
-    @property
-    def settings(self):
-        return SiteSettings.from_yaml(self.file)
-
-    @property
-    def ledger(self):
-        return hdp.Ledger.open_existing(self.file.with_name("ledger.db"))
-
-    @property
-    def spent(self):
-        return float(self.ledger.spent.epsilon)
-
-    def ask(self, kind, formula, options, study=STUDY):
-        return hdp.request(kind, formula, study, path=self.request, **options)
-
-    def answer(self, **options):
-        return answering.answer(self.settings, self.request, self.release, prices=PRICES, **options)
-
-    def read(self, **options):
-        return read_result(self.release, self.request, **options)
+from tests.custodian.asked_by_files import PRICES, QUESTIONS, SIMPLE, Place, Seen, write_whole
+from tests.custodian.institution import EVERYTHING
+from tests.custodian.people import PRIVATE, PUBLIC, SCHEMA
 
 
 @pytest.fixture
@@ -111,7 +31,7 @@ def test_a_release_file_gives_what_a_later_fit_gives(place, question):
     place.answer()
     spent, first = place.spent, place.release.read_bytes()
     result = place.read().to_json()
-    assert spent == asked.question.epsilon
+    assert spent == float(asked.question.most.epsilon)
     later = asked.question.ask(hdp.Study(private=Seen(open_site(place.settings)), public=PUBLIC))
     assert later.to_json() == result
     place.answer()  # once more
@@ -176,7 +96,7 @@ def test_a_preview_reads_no_row_and_writes_nothing(place, monkeypatch):
         monkeypatch.setattr(owner, name, touched)
     before = {path: path.read_bytes() for path in place.file.parent.iterdir() if path.suffix != ".db-shm"}
     words = preview(place.settings, place.request)
-    assert "asks for logit: y ~ x + log1p(k) + g" in words
+    assert "asks for logit: 'y ~ x + log1p(k) + g'" in words
     assert "reads of each person: g, k, x, y" in words
     assert "epsilon = 0.15, delta = 0 for the first query (description); its later queries epsilon = 0.85" in words
     assert "epsilon = 1000, delta = 0.001 left" in words
@@ -222,6 +142,11 @@ def test_nothing_is_charged_before_somebody_approves(tmp_path):
     assert json.loads(line) | {"at": ""} == {
         "request": RequestFile.read(place.request).sha256,
         "analyst": "ann",
+        "account": place.ledger.identity,
+        "version": 1,
+        "epsilon": "1/2",
+        "delta": "0",
+        "again": 0,
         "by": "Dr Bos",
         "at": "",
     }
@@ -279,34 +204,35 @@ def test_a_signed_release_shows_who_answered(tmp_path):
     assert place.read(key=public).to_json() == place.read().to_json()
     with pytest.raises(hdp.LedgerError):
         place.read(key=other)
+    whole = json.loads(place.release.read_text())
     forged = json.loads(place.release.read_text())
     forged["answers"][0]["entry"]["number"] += 1
-    _write_whole(place.release, forged)
+    write_whole(place.release, forged)
     assert place.read().to_json()  # whoever alters a file can hash it anew
-    with pytest.raises(hdp.LedgerError):
+    with pytest.raises(hdp.LedgerError, match="no signature"):
         place.read(key=public)
-
-
-def _write_whole(path, fields):
-    rest = {name: value for name, value in fields.items() if name != "sha256"}
-    path.write_text(codec.dumps({**rest, "sha256": codec.sha256(rest)}) + "\n")
+    forged = {**whole, "facts": {**whole["facts"], "records": 10**6}}  # which standard errors would rest on
+    rest = {name: value for name, value in forged.items() if name not in ("sha256", "signature")}
+    place.release.write_text(codec.dumps({**forged, "sha256": codec.sha256(rest)}) + "\n")
+    with pytest.raises(hdp.LedgerError, match="not what the key"):
+        place.read(key=public)
 
 
 def test_releases_of_other_requests_and_missing_answers_are_refused(place):
     place.ask(*SIMPLE)
     place.answer()
     fields = json.loads(place.release.read_text())
-    _write_whole(place.release, {**fields, "answers": []})
+    write_whole(place.release, {**fields, "answers": []})
     with pytest.raises(hdp.SiteError, match="has no answer to what this request asks"):
         place.read()
-    _write_whole(place.release, fields)
+    write_whole(place.release, fields)
     asked = place.ask("describe", ["x"], {"epsilon": 0.5})
     with pytest.raises(hdp.ArgumentError, match="answers another request"):
         place.read()
-    _write_whole(place.release, {**fields, "request": asked.sha256})
+    write_whole(place.release, {**fields, "request": asked.sha256})
     with pytest.raises(hdp.SiteError, match="has no answer"):
         place.read()
-    _write_whole(place.release, {**fields, "format": "hdpstats release 2"})
+    write_whole(place.release, {**fields, "format": "hdpstats release 2"})
     with pytest.raises(hdp.ArgumentError, match="format 'hdpstats release 2'"):
         place.read()
 
@@ -361,7 +287,7 @@ def test_a_forged_file_is_refused_or_read_and_nothing_else(place):
         for name in above:
             part = part[name]
         part[last] = [None, -1, "1e9", [], 10**30][int(rng.integers(5))]
-        _write_whole(place.release, fields)
+        write_whole(place.release, fields)
         try:
             place.read()
         except HdpError:
@@ -372,7 +298,7 @@ def test_a_forged_file_is_refused_or_read_and_nothing_else(place):
 def test_rows_of_a_csv_file_are_counted_as_they_are_read(tmp_path):
     file = tmp_path / "rows.csv"
     file.write_text('x,g\n1,"a\nb"\n\n2,c\n')
-    assert answering.number_of_rows(file) == len(serving.read_rows(file)) == 3
+    assert previewing.number_of_rows(file) == len(serving.read_rows(file)) == 3
 
 
 @pytest.mark.parametrize(
@@ -422,10 +348,11 @@ def test_the_command_line_asks_answers_and_reads(tmp_path, capsys, monkeypatch):
     assert main([*asking, *more, "--out", str(place.request)]) == 0
     site = ["site", "answer", str(place.file), str(place.request)]
     assert main([*site, "--dry-run"]) == 0
-    assert "asks for describe: x, g; by y; quantiles False" in capsys.readouterr().out
+    assert "asks for describe: 'x', 'g'; by 'y'; quantiles False" in capsys.readouterr().out
     assert main([*site, "--dry-run", "--approve", "Dr Bos"]) == 2
     assert main(site) == 2
-    assert main([*site, "--out", str(place.release), "--approve", "Dr Bos"]) == 0
+    approved = ["--approve", "Dr Bos", "--sha256", RequestFile.read(place.request).sha256]
+    assert main([*site, "--out", str(place.release), *approved]) == 0
     assert main(["result", str(place.request), str(place.release), "--out", files["result.json"]]) == 0
     direct = hdp.describe(
         hdp.Study(private=Seen(open_site(place.settings)), public=pd.read_csv(files["public.csv"])),

@@ -301,7 +301,7 @@ def worst(regime: Regime, *, density: Density | None = None, pairs: int = 150, s
         best = int(np.argmax(losses))
         candidates.append((float(losses[best]), points[best], loss))
     candidates.sort(key=lambda each: -each[0])
-    polished = [_climb(rng, theta, loss) for _, theta, loss in candidates[:6]]
+    polished = [_climb(rng, theta, loss) for _, theta, loss in candidates[:3]]
     return max(polished, key=lambda each: each.loss)
 
 

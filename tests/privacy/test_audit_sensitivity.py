@@ -1,5 +1,6 @@
 """The search for worst neighbours finds what is known in closed form, and refutes claims that are too small."""
 
+import dataclasses
 import math
 
 import pytest
@@ -34,7 +35,7 @@ def test_what_is_attained_is_found_and_a_smaller_claim_is_refuted(statistic, nor
     assert found.share == pytest.approx(1.0, rel=1e-4 if callable(norm) else 1e-12)
     assert not found.exceeds
     assert len(found.data) - len(found.neighbour) == (relation == "add_or_remove_one")
-    assert sensitivity_search(statistic, box=BOX, claim=0.9 * claim, norm=norm, relation=relation, tries=32).exceeds
+    assert dataclasses.replace(found, claim=0.9 * claim).exceeds
 
 
 def test_missing_cells_are_tried():

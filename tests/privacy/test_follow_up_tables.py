@@ -16,9 +16,11 @@ import pytest
 import hdpstats.api as hdp
 from hdpstats.mechanisms.description import UNITS, DescriptionQuery, people, site
 from hdpstats.mechanisms.description.follow_up import CrossedColumn, FollowUpCells
+from hdpstats.mechanisms.overlap import weighting_design
 from hdpstats.noise import RoundedNormal, TwoSidedGeometric
 from hdpstats.privacy.gaussian import delta_of_square
 from hdpstats.privacy.sensitivity import Relation
+from hdpstats.records.weighting import OverlapWeights
 from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import PrivateTable
 
@@ -34,6 +36,14 @@ PLAIN = FollowUpCells(time="t", event="e", causes=2, ends=(2.0, 4.0, 8.0, 11.0))
 LATE = replace(PLAIN, start="s")
 QUERY = DescriptionQuery(follow_up=PLAIN, epsilon=Fraction(7, 10), schema_sha256=SCHEMA.sha256)
 GROUPED = replace(QUERY, by="arm", groups=3)
+
+
+def weighted(*coefficients):
+    """Return the query of adjusted curves at coefficients of a propensity model: everybody is complete, or nobody."""
+    overlap = OverlapWeights(formula="sex ~ s", columns=("sex", "s"), coefficients=coefficients)
+    return replace(QUERY, by="sex", groups=2, complete=True, weighting=overlap)
+
+
 QUERIES = {
     "everybody": QUERY,
     "groups": GROUPED,
@@ -42,6 +52,9 @@ QUERIES = {
     "one level": replace(GROUPED, follow_up=replace(LATE, causes=1, level=2)),
     "weights": replace(GROUPED, weights="w", largest_weight=4.0),
     "weights, late": replace(QUERY, follow_up=LATE, weights="w", largest_weight=4.0),
+    "overlap weights": weighted(-4.0, 0.8),
+    "overlap weights of 0 and 1": weighted(-5e5, 1e6),
+    "overlap weights, nobody treated": weighted(-1e9, 0.0),
 }
 CELLS = {
     "arm": ["one", "two", "three", None, "unknown"],
@@ -63,14 +76,19 @@ def persons(count, seed):
 def table(query, frame, unit=None):
     """Return the counts without noise."""
     admitted = PrivateTable.from_frame(frame, SCHEMA, unit=unit).admit(query.names)
-    return people.follow_up_of(query, people.people_of(query, admitted))
+    return people.follow_up_of(query, people.people_of(query, admitted, design_of(query)))
+
+
+def design_of(query):
+    """Return the design of a query's weighting, where it has one."""
+    return None if query.weighting is None else weighting_design(query.weighting, SCHEMA)
 
 
 @cache
 def tables_of_persons(name, count=250):
     """Return the counts of each person alone: people are mapped together, and counted one by one."""
     query, frame = QUERIES[name], persons(count, seed=1)
-    mapped = people.people_of(query, PrivateTable.from_frame(frame, SCHEMA).admit(query.names))
+    mapped = people.people_of(query, PrivateTable.from_frame(frame, SCHEMA).admit(query.names), design_of(query))
     return np.array([people.follow_up_of(query, alone(mapped, [row])) for row in range(count)])
 
 
@@ -90,7 +108,7 @@ def claims(query, relation):
     pure = site.prepare(query, FACTS[relation]).follow_up
     assert isinstance(pure, TwoSidedGeometric)
     square = None
-    if query.weights is None:
+    if not query.is_weighted:
         normal = site.prepare(replace(query, delta=Fraction(1, 10**6)), FACTS[relation])
         assert isinstance(normal.follow_up, RoundedNormal)
         square = normal.follow_up.sd**2 * sum(event.mu_squared for event in normal.events)
@@ -140,6 +158,24 @@ def test_the_sum_of_people_is_the_table_of_all():
         np.testing.assert_array_equal(table(query, frame.iloc[::-1]), each)
     exits = table(QUERY, frame)
     assert exits.sum() == len(frame)
+
+
+def test_one_who_lacks_a_cell_weighs_nothing():
+    query = QUERIES["overlap weights"]
+    frame, tables = persons(250, seed=1), tables_of_persons("overlap weights")
+    lacking = frame[["sex", "s", "t", "e"]].isna().any(axis=1)
+    assert np.abs(tables[lacking, :-1]).max() == 0
+    assert tables[~lacking, :-1].max() > 0.9 * UNITS
+    assert site.prepare(query, FACTS[Relation.REPLACE_ONE]).follow_up.rate == query.epsilon / (2 * UNITS)
+
+
+def test_noise_of_people_for_their_weights_is_found(monkeypatch):
+    """What would leak: units of weights with noise for whole people in place of units."""
+    monkeypatch.setattr(site, "UNITS", 1)
+    name = "overlap weights of 0 and 1"
+    found = moves(tables_of_persons(name))
+    for relation in Relation:
+        assert found[relation][0] > claims(QUERIES[name], relation)[0]
 
 
 def test_a_second_cell_at_the_rate_of_one_is_found(monkeypatch):

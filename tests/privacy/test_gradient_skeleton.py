@@ -72,7 +72,7 @@ def ordinary(setting):
     return seen
 
 
-@pytest.mark.covering(cases=4)
+@pytest.mark.covering(cases=3)
 @pytest.mark.parametrize("corners", TOGETHER)
 def test_rows_change_nothing_that_is_seen(corners):
     neighbour = replaced_together(PRIVATE, COLUMNS, corners)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hdpstats.audit import record_and_replay
-from hdpstats.audit.cases import CASES, SETTINGS, asked, offered, people
+from hdpstats.audit import guarantees, record_and_replay
+from hdpstats.audit.cases import CASES, SETTINGS, asked, computed, offered, people
 from hdpstats.audit.guarantees import SamplerAudit, checked, page, sampler_audits
 from hdpstats.mechanisms import base, registry
 from hdpstats.privacy.budget import MechanismName
@@ -32,7 +32,7 @@ def rows():
     for place, case in enumerate(CASES):
         order = SETTINGS[place % 2 :] + SETTINGS[: place % 2]
         setting, question = next((each, q) for each in order if (q := offered(case, each)) is not None)
-        found.append(checked(case, setting, question, pairs_of_each=2, plant=False))
+        found.append(checked(case, setting, question, pairs_of_each=1, plant=False))
     return found
 
 
@@ -67,6 +67,41 @@ def test_planted_mistakes_are_caught():
         row = checked(case, ADDED, asked(case, ADDED), pairs_of_each=1, plant=True)
         assert row.planted
         assert all(row.planted.values()), (name, row.planted)
+
+
+@pytest.mark.parametrize(
+    "name", ["output, hazard", "objective, regression, normal noise", "curve, regression", "exponential, regression"]
+)
+def test_too_little_noise_is_caught_where_neighbours_are_far_from_the_sensitivity(name):
+    """What was missed by replays alone; enough noise passes."""
+    (case,) = (case for case in CASES if case.name == name)
+    question = asked(case, REPLACED)
+
+    def weaker(frame):
+        with guarantees._a_third_of_noise():
+            return question.compute(frame)
+
+    def dearer(frame):
+        return computed(guarantees._dearer(question.query), question.site_facts, frame)
+
+    looks = (16, 64, 256)
+    assert guarantees.scale_of(weaker, question, REPLACED, looks=looks).too_little
+    assert guarantees.scale_of(dearer, question, REPLACED, looks=looks).too_little
+    assert not guarantees.scale_of(question.compute, question, REPLACED, looks=(16,)).too_little
+
+
+def test_noise_that_is_left_out_is_caught():
+    question = of("histogram")
+    bare = dataclasses.replace(question.query, epsilon=10**6)
+
+    def silent(frame):
+        return [int(value) for value in frame["k"].fillna(0)]
+
+    assert guarantees.scale_of(silent, question, REPLACED, looks=(1,)).pvalue == 0.0
+    almost = guarantees.scale_of(
+        lambda frame: computed(bare, question.site_facts, frame), question, REPLACED, looks=(64,)
+    )
+    assert almost.too_little
 
 
 def test_a_skipped_clip_is_caught(monkeypatch):

@@ -108,7 +108,7 @@ def test_no_history_of_one_person_shows(expected, name):
     assert seen(with_rows(NEIGHBOURS[name]), relation) == found
 
 
-@pytest.mark.covering(cases=31)
+@pytest.mark.covering(cases=20)
 @pytest.mark.parametrize("name", CORNERS)
 def test_no_cell_of_one_person_shows(expected, name):
     relation, found = expected
@@ -116,7 +116,7 @@ def test_no_cell_of_one_person_shows(expected, name):
     assert seen(with_rows([("z", cell, cell, cell, cell), (cell, 0.0, cell, 1, 0.5)]), relation) == found
 
 
-def test_a_person_with_a_million_rows_shows_in_nothing_but_time(expected):
+def test_a_person_with_a_hundred_thousand_rows_shows_in_nothing_but_time(expected):
     relation, found = expected
-    many = pd.DataFrame(dict(zip(COLUMNS, ("z", 0.0, 90.0, 1, 0.5), strict=True)), index=range(10**6))
+    many = pd.DataFrame(dict(zip(COLUMNS, ("z", 0.0, 90.0, 1, 0.5), strict=True)), index=range(10**5))
     assert seen(pd.concat([many, FRAME.iloc[2:].astype({"patient": str})]), relation) == found

@@ -170,6 +170,11 @@ def effect_of(formula, outcome):
     return effect
 
 
+def adjusted(study):
+    weighting = public_weighting("b ~ x", study)
+    return hdpf.survfit("Surv(t, d) ~ b", data=study, weighting=weighting).fit(epsilon=1.0)
+
+
 class Analysis(NamedTuple):
     """What is run on a study, the columns that it reads, and which of `everything` it asks for, among others."""
 
@@ -252,6 +257,7 @@ ANALYSES = {
     ),
     "balance": Analysis(balance, "xbg", ("description",)),
     "survival curves": Analysis(fit(lambda study: hdpf.survfit("Surv(t, d) ~ g", data=study)), "tdg", ("description",)),
+    "adjusted survival curves": Analysis(adjusted, "tdxb", ("description",)),
     "hybrid weights": Analysis(weighted(["b", "g"]), "bg", ("neighbours",)),
     "hybrid weights by distance": Analysis(
         weighted(["x", "b"], select=True, distance_share=0.1), "xb", ("selection", "distance")

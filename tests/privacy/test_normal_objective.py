@@ -196,7 +196,7 @@ def worst_hazard(relation: Relation, *, total: float = 2.0, radius: float = 2.0,
     rng = np.random.default_rng(2)
     people, nobody = periods_of(regime, pool(regime, rng, size=40)), together([], 2)
     found = []
-    for number in range(24):
+    for number in range(16):
         one, two = people[int(rng.integers(40))], people[int(rng.integers(40))]
         other = nobody if relation is ADD else two
         pair = (one, other) if number % 2 else (other, one)

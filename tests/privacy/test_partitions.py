@@ -129,7 +129,7 @@ def asked(folders):
     return found
 
 
-@pytest.mark.parametrize("number", [1, 7])
+@pytest.mark.parametrize("number", [pytest.param(1, marks=pytest.mark.wide), 7])
 def test_what_is_released_is_the_same_for_any_partitions(asked, folders, number, monkeypatch):
     known_noise.off(monkeypatch)
     monkeypatch.setattr(parquet, "BATCH", 64)

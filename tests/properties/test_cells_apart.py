@@ -263,7 +263,7 @@ TYPED = {name: (make, cells) for name, make, cells in typed_columns()}
 TYPED |= {f"Arrow {kind}": (arrow(kind), cells) for kind, cells in arrow_columns()}
 
 
-@pytest.mark.covering(cases=32)
+@pytest.mark.covering(cases=20)
 @pytest.mark.parametrize("name", TYPED)
 def test_in_columns_of_a_type(name):
     make, cells = TYPED[name]
@@ -273,7 +273,7 @@ def test_in_columns_of_a_type(name):
 NUMBERS = (int, float, complex, np.number)
 
 
-@pytest.mark.covering(cases=4)
+@pytest.mark.covering(cases=3)
 @pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint64", "float32", "float64", "bool"])
 def test_in_columns_that_are_joined_with_a_cell_of_another_type(dtype):
     """But for truth values, of which pandas 2 makes 1.0 and 0.0 when it joins them with numbers (the page says so)."""
@@ -313,7 +313,7 @@ IN_FOLDERS = [name for name in WRITTEN if not name.endswith(("8", "16", "32", "[
 """One type of each kind, with the widest numbers and the shortest steps of time."""
 
 
-@pytest.mark.covering(cases=9)
+@pytest.mark.covering(cases=6)
 @pytest.mark.parametrize(
     "name", [name if name in IN_FOLDERS else pytest.param(name, marks=pytest.mark.wide) for name in WRITTEN]
 )
@@ -337,7 +337,7 @@ def test_in_parquet_files_that_pandas_writes(name, tmp_path):
         assert without(new_parts, place) == without(parts, place), (place, others[place])
 
 
-@pytest.mark.covering(cases=15)
+@pytest.mark.covering(cases=10)
 @pytest.mark.parametrize("name", [name for name in TYPED if name.startswith("Arrow")])
 def test_in_parquet_files_of_other_writers(name, tmp_path):
     make, cells = TYPED[name]
@@ -357,7 +357,7 @@ def test_in_parquet_files_of_other_writers(name, tmp_path):
         assert names_without(new_names, place) == names_without(names, place), (place, others[place])
 
 
-@pytest.mark.covering(cases=9)
+@pytest.mark.covering(cases=6)
 @pytest.mark.parametrize("name", IN_FOLDERS)
 def test_in_folders_of_parquet_files(name, tmp_path):
     """One missing cell may give one of the files another type, and none but missing cells no type at all."""

@@ -65,6 +65,7 @@ def wheel(tmp_path_factory):
     return next(place.glob("hdpstats-*.whl"))
 
 
+@pytest.mark.wide
 def test_the_wheel_holds_the_kernelspec_and_the_r_code_of_the_kernel(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()

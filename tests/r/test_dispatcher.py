@@ -64,7 +64,11 @@ def test_a_fit_in_r_is_the_release_that_python_would_read(evaluate, study):
     [
         ("logit", "list(formula = event3 ~ age, data = study, epsilon = c(0.5, 1), se_share = 0.1)"),
         ("hazard", "list(formula = Surv(time, event) ~ age, data = study, intervals = 12, df = 3, epsilon = 1)"),
-        ("hazard", "list(formula = Surv(time, event) ~ age, data = study, intervals = c(365, 1000, 2557), df = 2)"),
+        pytest.param(
+            "hazard",
+            "list(formula = Surv(time, event) ~ age, data = study, intervals = c(365, 1000, 2557), df = 2)",
+            marks=pytest.mark.wide,
+        ),
     ],
 )
 def test_numbers_of_r_are_what_python_expects(evaluate, study, model, options):
@@ -73,7 +77,7 @@ def test_numbers_of_r_are_what_python_expects(evaluate, study, model, options):
     assert (plan["std_error"] > 0).all()
 
 
-@pytest.mark.parametrize("given", ["c(age = 0.01)", "list(age = 0.01)"])
+@pytest.mark.parametrize("given", ["c(age = 0.01)", pytest.param("list(age = 0.01)", marks=pytest.mark.wide)])
 def test_a_plan_for_standard_errors_takes_them_by_r_s_names(evaluate, study, given):
     text = from_r(evaluate(f'.py("logit_plan", list(formula = event3 ~ age, data = study, std_error = {given}))$text'))
     assert "age: a standard error of 0.01 " in text

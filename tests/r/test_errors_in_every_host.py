@@ -234,7 +234,9 @@ def words(expected: object, folder: Path, monkeypatch: pytest.MonkeyPatch) -> st
     return str(caught.value)
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize(
+    "host", [pytest.param(host, marks=pytest.mark.wide) if host == "r_bridge run" else host for host in HOSTS]
+)
 def test_a_mistake_is_a_classed_condition_with_pythons_message_in_words_of_r(
     host, library, plain_r, tmp_path, monkeypatch
 ):

@@ -6,6 +6,8 @@ import subprocess
 import sys
 import threading
 
+import pytest
+
 from r_bridge import package
 from r_bridge.__main__ import main
 from tests.waiting import GENEROUS, until
@@ -27,6 +29,7 @@ def test_the_package_knows_its_python(library):
     assert (library / "hdpstats" / "python.txt").read_text().strip() == sys.executable
 
 
+@pytest.mark.wide
 def test_another_python_that_is_loaded_already_asks_for_a_new_session(library, tmp_path):
     code = (
         "reticulate::py_run_string('import sys; sys.modules[\"r_bridge\"] = None'); "  # as one without the package

@@ -14,7 +14,7 @@ from tests.waiting import GENEROUS, until
 
 SCRIPT = """
 library(hdpstats)
-private <- do.call(rbind, rep(list(dp_load_rotterdam()), 20))
+private <- do.call(rbind, rep(list(dp_load_rotterdam()), 8))
 schema <- dp_schema(age = dp_continuous(20, 90, complete = TRUE), nodes = dp_continuous(0, 40, complete = TRUE),
                     time = dp_duration(2557, complete = TRUE), event = dp_binary(complete = TRUE))
 ledger <- dp_ledger_open("ledger.db", dataset = "r", epsilon = 10)

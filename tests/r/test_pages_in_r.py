@@ -21,7 +21,7 @@ def run(evaluate):
     evaluate("options(.options); grDevices::graphics.off(); rm(list = setdiff(ls(), .before)); rm(.before, .options)")
 
 
-@pytest.mark.covering(cases=8)
+@pytest.mark.covering(cases=4)
 @pytest.mark.usefixtures("few_draws")
 @pytest.mark.parametrize("page", pages.with_blocks("r"), ids=pages.named)
 def test_blocks_of_r_run(page, run, tmp_path, monkeypatch):

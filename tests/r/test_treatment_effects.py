@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
 import r_bridge
 from tests.r.test_description import same
 
@@ -13,6 +14,7 @@ SCHEMA = hdp.Schema(
     size=hdp.Categorical(["<=20", "20-50", ">50"], complete=True),
     hormon=hdp.Binary(complete=True),
     event=hdp.Binary(complete=True),
+    time=hdp.Duration(2557, unit="days", complete=True),
 )
 FORMULA = "hormon ~ age + size"
 
@@ -113,3 +115,35 @@ def test_errors_are_in_the_words_of_r(study) -> None:
     ):
         with pytest.raises(hdp.HdpError, match=words):
             r_bridge.call(call, study)
+
+
+def test_r_has_the_adjusted_curves_of_python(study) -> None:
+    weighting = hdp.propensity(FORMULA, study, epsilon=1).weights()
+    curves = hdpf.survfit("Surv(time, event) ~ hormon", study, times=[365, 1826], weighting=weighting).fit(epsilon=1)
+    spent = study.ledger.spent
+    found = r_bridge.call(
+        """function(study) {
+          w <- dp_weights(dp_propensity(hormon ~ age + size, study, epsilon = 1))
+          curves <- dp_survfit(Surv(time, event) ~ hormon, study, epsilon = 1, times = c(365, 1826), weighting = w)
+          request <- dp_survfit(Surv(time, event) ~ hormon, study, times = c(365, 1826), weighting = w)
+          plan <- dp_plan(request, epsilon = 1)
+          stopifnot(grepl("overlap weights", dp_methods_text(curves)), nrow(as.data.frame(plan)) == 4)
+          as.data.frame(curves)
+        }""",
+        study,
+    )
+    assert study.ledger.spent == spent
+    same(found, curves.tidy())
+
+
+def test_r_has_the_adjusted_curves_of_public_rows(study) -> None:
+    own = hdp.propensity(FORMULA, study).fit_public().weights()
+    curves = hdpf.survfit("Surv(time, event) ~ hormon", study, times=[365, 1826], weighting=own).fit_public()
+    found = r_bridge.call(
+        """function(study) {
+          w <- dp_weights(dp_propensity_public(hormon ~ age + size, study))
+          as.data.frame(dp_survfit_public(Surv(time, event) ~ hormon, study, times = c(365, 1826), weighting = w))
+        }""",
+        study,
+    )
+    same(found, curves.tidy())

@@ -139,6 +139,7 @@ def test_a_frame_that_was_changed_changes_no_number(sample):
     same(ask(code, sample), sample.table("size"))
 
 
+@pytest.mark.covering(cases=3)
 @pytest.mark.parametrize(
     ("code", "asked"),
     [

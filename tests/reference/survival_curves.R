@@ -23,12 +23,12 @@ cut_off <- function(rows) within(rows, {
 gbsg <- read.csv(file.path(directory, "gbsg.csv"))
 gbsg <- cut_off(data.frame(
   time = gbsg$rfstime, status = gbsg$status, hormon = gbsg$hormon, grade = gbsg$grade, w = 1 + gbsg$nodes %% 3,
-  entry = 30 * (gbsg$age %% 12)
+  entry = 30 * (gbsg$age %% 12), age = gbsg$age, nodes = gbsg$nodes
 ))
 rotterdam <- read.csv(file.path(directory, "rotterdam.csv"))
 rotterdam <- cut_off(with(rotterdam, data.frame(
   time = ifelse(recur == 1, rtime, pmin(rtime, dtime)),
-  status = ifelse(recur == 1, 1, ifelse(death == 1 & dtime <= rtime, 2, 0)), hormon = hormon
+  status = ifelse(recur == 1, 1, ifelse(death == 1 & dtime <= rtime, 2, 0)), hormon = hormon, age = age, nodes = nodes
 )))
 
 # Curves at the cut points --------------------------------------------------------------------------------------
@@ -68,6 +68,20 @@ late <- survfit(Surv(entry, time, status) ~ hormon, subset(gbsg, entry < time))
 weighted <- survfit(Surv(time, status) ~ hormon, gbsg, weights = w, robust = FALSE)
 causes <- survfit(Surv(time, factor(status, 0:2)) ~ hormon, rotterdam)
 
+# Overlap weights, taken as known: robust errors ---------------------------------------------------------------------
+
+overlap <- function(rows) {
+  chance <- fitted(glm(hormon ~ age + log1p(nodes), binomial, rows, control = glm.control(epsilon = 1e-14, maxit = 50)))
+  within(rows, {
+    ow <- ifelse(hormon == 1, 1 - chance, chance)
+    id <- seq_along(ow)
+  })
+}
+adjusted <- survfit(Surv(time, status) ~ hormon, overlap(gbsg), weights = ow, robust = TRUE, id = id)
+adjusted_causes <- survfit(Surv(time, factor(status, 0:2)) ~ hormon, overlap(rotterdam), weights = ow, robust = TRUE, id = id)
+adjusted_ratio <- coxph(Surv(time, status) ~ hormon, overlap(gbsg), weights = ow, robust = TRUE, ties = "breslow",
+                        eps = 1e-12, toler.chol = 1e-13)
+
 # The actuarial estimate --------------------------------------------------------------------------------------------
 
 actuarial <- function(rows) {
@@ -99,6 +113,11 @@ result <- list(
     two = ratio(coxph(Surv(time, status) ~ hormon, gbsg, ties = "breslow", eps = 1e-12, toler.chol = 1e-13)),
     three = ratio(coxph(Surv(time, status) ~ factor(grade), gbsg, ties = "breslow", eps = 1e-12, toler.chol = 1e-13)),
     late = ratio(coxph(Surv(entry, time, status) ~ hormon, subset(gbsg, entry < time), ties = "breslow", eps = 1e-12, toler.chol = 1e-13))
+  ),
+  adjusted = list(
+    curves = lapply(curves(adjusted), `[`, c("estimate", "std_error", "events")),
+    states = lapply(states(adjusted_causes), function(each) lapply(each, `[`, c("estimate", "std_error"))),
+    mean = unname(summary(adjusted, rmean = 1825)$table[, "rmean"]), ratio = ratio(adjusted_ratio)
   ),
   grouped = list(gbsg = actuarial(gbsg), rotterdam = actuarial(transform(rotterdam, status = +(status > 0))))
 )

@@ -26,6 +26,8 @@ SCHEMA = hdp.Schema(
     hormon=hdp.Binary(),
     grade=hdp.Categorical(["1", "2", "3"]),
     w=hdp.Weight(max=3),
+    age=hdp.Continuous(20, 95),
+    nodes=hdp.Continuous(0, 60),
 )
 
 
@@ -130,6 +132,49 @@ def test_hazard_ratios(name: str, formula: str) -> None:
     expected = REFERENCE["ratios"][name]
     np.testing.assert_allclose(np.log(found["estimate"]), np.atleast_1d(expected["estimate"]), rtol=1e-8)
     np.testing.assert_allclose(found["std_error"], np.atleast_1d(expected["std_error"]), rtol=1e-8)
+
+
+def adjusted(outcome: str, frame: pd.DataFrame) -> hdp.SurvivalCurves:
+    """Return the curves of public rows under the overlap weights of their own propensity model."""
+    names = [name for name in SCHEMA if name in frame]
+    study = hdp.Study(public=frame, schema=hdp.Schema(**{name: SCHEMA[name] for name in names}))
+    weighting = hdp.propensity("hormon ~ age + log1p(nodes)", study).fit_public().weights()
+    return hdpf.survfit(f"Surv(time, {outcome}) ~ hormon", study, times=CUTS, weighting=weighting).fit_public()
+
+
+def errors_at_known_weights(curves: hdp.SurvivalCurves, group: int, cause: int | None) -> list[float]:
+    """Return standard errors at the cut points that take the weights as known, as R does."""
+    arm = curves.curves()[group].weighted
+    assert arm is not None
+    known = dataclasses.replace(arm, rows=dataclasses.replace(arm.rows, X=np.zeros_like(arm.rows.X)))
+    S = arm.sets.curves.at(arm.sets.curves.survival, np.array(CUTS, dtype=float), start=1.0)
+    return known.errors(np.array(CUTS, dtype=float), cause) * (S if cause is None else 1.0)
+
+
+def test_adjusted_curves() -> None:
+    """Estimates, and errors but for what the estimation of the propensity adds: R takes weights as known."""
+    curves, expected = adjusted("status", gbsg()), REFERENCE["adjusted"]
+    found = curves.tidy()
+    for place, group in enumerate(("0", "1")):
+        own, theirs = found[found["group"] == group], expected["curves"][f"hormon={group}"]
+        np.testing.assert_allclose(own["estimate"], theirs["estimate"], **CLOSE)
+        np.testing.assert_allclose(own["events"], theirs["events"], **CLOSE)
+        np.testing.assert_allclose(errors_at_known_weights(curves, place, None), theirs["std_error"], **CLOSE)
+    np.testing.assert_allclose(curves.restricted_mean(1825)["estimate"], expected["mean"], **CLOSE)
+    test = curves.logrank_test()
+    assert test.log_hazard_ratios[0] == pytest.approx(expected["ratio"]["estimate"], rel=1e-7)
+    assert np.sqrt(test.covariance[0, 0]) < expected["ratio"]["std_error"]
+
+
+def test_adjusted_incidence() -> None:
+    curves = adjusted("cause", rotterdam())
+    found = curves.tidy()
+    for place, group in enumerate(("0", "1")):
+        for number, cause in enumerate(("first", "second")):
+            own = found[(found["group"] == group) & (found["cause"] == cause)]
+            theirs = REFERENCE["adjusted"]["states"][f"hormon={group}"][cause]
+            np.testing.assert_allclose(own["estimate"], theirs["estimate"], **CLOSE)
+            np.testing.assert_allclose(errors_at_known_weights(curves, place, number), theirs["std_error"], **CLOSE)
 
 
 @pytest.mark.parametrize(("name", "frame"), [("gbsg", gbsg), ("rotterdam", rotterdam)])

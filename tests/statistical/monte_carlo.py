@@ -1,9 +1,12 @@
 """Simulated data sets in two processes, and standard errors of what simulation studies measure."""
 
+import json
+import os
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,6 +15,9 @@ from hdpstats.noise import exact
 from tests import seeded
 
 R = TypeVar("R")
+
+PART = 200
+"""Data sets that are simulated, and kept, at a time."""
 
 OF_THE_MODEL = (
     "Outcomes are drawn from the model that is fitted. There weights of people, caps and clips move no coefficient. "
@@ -27,6 +33,31 @@ def together(work: Callable[..., R], *arguments: Iterable[Any], chunksize: int =
     with ProcessPoolExecutor(max_workers=2, initializer=allow_infinite_public_fits) as pool:
         seeds = (f"{seed} {number}" for number in range(len(jobs)))
         return list(pool.map(partial(_one, work), seeds, jobs, chunksize=chunksize))
+
+
+def resumed(
+    kept: Path, key: str, seeds: Sequence[int], work: Callable[..., Mapping[str, Any]], *arguments: Any
+) -> dict[str, np.ndarray]:
+    """Return what data sets of these seeds give, name by name (sets, ...): what is kept already is not simulated again.
+
+    ``work`` takes the arguments and a seed, and gives numbers by name; a file of lines keeps them under a key.
+    """
+    lines = [json.loads(line) for line in kept.read_text(encoding="utf-8").splitlines()] if kept.exists() else []
+    known = {line["seed"]: line["found"] for line in lines if line["key"] == key}
+    for start in range(0, len(seeds), PART):
+        part = [seed for seed in seeds[start : start + PART] if seed not in known]
+        found = together(work, *([each] * len(part) for each in arguments), part) if part else []
+        kept.parent.mkdir(exist_ok=True)
+        with kept.open("a", encoding="utf-8") as file:
+            for seed, each in zip(part, found, strict=True):
+                known[seed] = {name: np.asarray(value).tolist() for name, value in each.items()}
+                file.write(json.dumps({"key": key, "seed": seed, "found": known[seed]}) + "\n")
+    return {name: np.array([known[seed][name] for seed in seeds]) for name in known[seeds[0]]}
+
+
+def sets(usual: int) -> int:
+    """Return how many data sets a setting has: those of ``HDPSTATS_SETS`` where that is fewer."""
+    return min(usual, int(os.environ.get("HDPSTATS_SETS", usual)))
 
 
 def _one(work: Callable[..., R], seed: str, job: tuple[Any, ...]) -> R:

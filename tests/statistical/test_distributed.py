@@ -139,7 +139,7 @@ def test_efficiency_is_reached_as_sites_grow(page):
     figure = Figure(figsize=(6.5, 3.6), layout="constrained")
     axes, parties, last = figure.add_subplot(), 5, {}
     series = [("statistics", 0.1, "o"), ("statistics", 1.0, "s"), ("blocks", 1.0, "^"), ("blocks", 3.0, "D")]
-    for (kind, epsilon, marker), colour in zip(series, COLOURS[1:], strict=False):
+    for (kind, epsilon, marker), colour in zip(series, COLOURS, strict=False):
         measured, predicted = [], []
         for n in sizes.tolist():
             terms = {"parties": parties, "records": n, "epsilon": epsilon}

@@ -59,7 +59,7 @@ OTHER_COEFFICIENTS, OTHER_NOISE = ("logit, public Hessian",), ("median",)
 SETS, LEVEL, AGREED = 6_000, 0.05, (0.04, 0.06)
 """Sets of sites, and how often agreement may be rejected: at .05 a share outside has a probability of 4e-4."""
 SITES_OF = ("logit", "flchain", "random")
-SEEN_BY_SIZE = {SMALL: COLOURS[1], MIDDLE: COLOURS[3], LARGE: COLOURS[2]}
+SEEN_BY_SIZE = {SMALL: COLOURS[0], MIDDLE: COLOURS[2], LARGE: COLOURS[1]}
 
 
 def _code() -> str:

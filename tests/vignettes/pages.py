@@ -53,6 +53,8 @@ SHOWN = {
             "2-differential privacy (pure) in all: 1 for the effect, 1 for the propensity model",
             "Records without a value of event3 were left out.",
             "Balance before and after weighting, differentially private",
+            "Predicted standard errors of Surv(time, event) ~ hormon, 2982 private people; nothing is spent",
+            "Kaplan-Meier curves of Surv(time, event) ~ hormon were estimated by group.",
         ),
     },
     "docs/how-to/choose-epsilon": {"r": ("0.0091",), "python": ("standard errors about 53% smaller",)},
@@ -71,8 +73,13 @@ SHOWN = {
             "- Dwork C, McSherry F, Nissim K, Smith A (2006).",
         ),
     },
+    "docs/how-to/reproduce": {"python": ("the same: True", "read: True"), "r": ("the same: TRUE", "read: TRUE")},
     "docs/how-to/request-files": {"": ("request.json",)},
     "docs/how-to/several-rows": {"": ("1200 private records; nothing is spent", "0.0849")},
+    "docs/how-to/subgroups": {
+        "": ("hormon + hormon:grade3 = 0", "risk difference"),
+        "python": ("418 rows of the given frame",),
+    },
     "docs/how-to/survival-curves": {"": ("log-rank information kept", "1095")},
     "docs/how-to/table-1": {"": ("1.3-differential privacy (pure) in all: 1 for the fit, 0.3 for the description",)},
     "docs/how-to/tests-and-effects": {

@@ -19,7 +19,7 @@ NAMESPACE = (ROOT / "r_bridge" / "R" / "hdpstats" / "NAMESPACE").read_text(encod
 LINKS = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 
-@pytest.mark.covering(cases=9)
+@pytest.mark.covering(cases=5)
 @pytest.mark.vignette
 @pytest.mark.usefixtures("few_draws")
 @pytest.mark.parametrize("page", pages.with_blocks("python"), ids=pages.named)

@@ -26,7 +26,7 @@ from hdpstats.families.several_rows import SeveralRows, row_weights
 from hdpstats.formulas import Design
 from hdpstats.formulas.design import whitened_matrix
 from hdpstats.formulas.outcome import Response
-from hdpstats.losses import PredictorLoss, SmoothedQuantile
+from hdpstats.losses import LogisticLoss, PredictorLoss, SmoothedQuantile
 from hdpstats.losses.base import three_digits
 from hdpstats.public.enough import FEWEST_ROWS
 from hdpstats.public.invented import completed, unknown_directions
@@ -35,7 +35,6 @@ from hdpstats.public.moments import (
     Penalty,
     PublicFit,
     WhitenedRows,
-    Window,
     averaged_squares,
     averaged_sums,
     coefficient_parts,
@@ -44,6 +43,7 @@ from hdpstats.public.moments import (
     spread_where_unknown,
     squares,
 )
+from hdpstats.public.sandwich import SandwichSide, Window
 from hdpstats.raking.curvature import RakeableSide, raked, raked_meat, raked_sums
 from hdpstats.raking.people import WhitenedPeople, whitened_people
 from hdpstats.raking.variables import PublicVariables, RakedPeople
@@ -111,6 +111,11 @@ class PublicRows:
         )
 
 
+def _first(stacks: Moments) -> Moments:
+    """Return the first matrices of stacks."""
+    return Moments(H=stacks.H[0], J=stacks.J[0])
+
+
 def with_invented(person: IntArray, source: IntArray, invented: IntArray) -> IntArray:
     """Return whose each row is: rows that were invented of one person for one value are those of a further person."""
     whose = invented * (int(person.max(initial=-1)) + 1) + person[source]
@@ -119,7 +124,7 @@ def with_invented(person: IntArray, source: IntArray, invented: IntArray) -> Int
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class WhitenedPublic(WhitenedRows, RakeableSide):
+class WhitenedPublic(WhitenedRows, RakeableSide, SandwichSide):
     r"""Public rows of a regression in a geometry.
 
     With case weight ``a`` and Mallows weight ``w`` a person has ``H = a w l'' x x'`` and ``J = a^2 w^2 l'^2 x x'``.
@@ -318,18 +323,38 @@ class WhitenedPublic(WhitenedRows, RakeableSide):
             part=max(level**2 / max(float(np.mean(curvature**2)), 1e-300), 1.0 / self.people),
         )
 
-    def cut_moments(self, theta: FloatArray, part: SandwichPart) -> tuple[Moments, Moments]:
-        """Return averages of moments, whole and cut; see `PublicSide.cut_moments`."""
+    def cut_moments(
+        self, theta: FloatArray, part: SandwichPart, *, row_weights: FloatArray | None = None
+    ) -> tuple[Moments, Moments]:
+        """Return averages of moments, whole and cut; see `SandwichSide.cut_moments`.
+
+        Squared scores of a 0/1 outcome are expectations over it by the model: where it is rare, few public rows have
+        it, and these would say next to nothing of what cutting takes away.
+        """
+        share = np.full((1, self.people), 1.0 / self.people) if row_weights is None else row_weights
         curvature, square = self._sandwich(theta, part.width)
-        weight, lengths, X = self.weights * self.mallows, np.sum(self.X**2, axis=1), self.X
+        weight, lengths = self.weights * self.mallows, np.sum(self.X**2, axis=1)
         if self.person is not None:
-            return self._cut_of_people(theta, part, self.person, weight * curvature)
-        whole = (weight * curvature, weight**2 * square)
-        cut = [
-            cut_numbers(each, lengths, bound=c) for each, c in zip(whole, (part.curvature, part.scores), strict=True)
-        ]
-        found = [[np.asarray(X.T @ (each[:, None] * X)) / self.people for each in pair] for pair in (whole, cut)]
-        return Moments(H=found[0][0], J=found[0][1]), Moments(H=found[1][0], J=found[1][1])
+            whole, cut = self._cut_of_people(theta, part, self.person, weight * curvature, share)
+        else:
+            curved, meat = weight * curvature, weight**2 * square
+            short = cut_numbers(meat, lengths, bound=part.scores)
+            if isinstance(self.loss, LogisticLoss):
+                meat, short = self._of_chances(theta, weight, lengths, bound=part.scores)
+            curves = squares(self.X, share, curved), squares(self.X, share, meat)
+            cuts = (cut_numbers(curved, lengths, bound=part.curvature), short)
+            whole = Moments(H=curves[0], J=curves[1])
+            cut = Moments(H=squares(self.X, share, cuts[0]), J=squares(self.X, share, cuts[1]))
+        return (whole, cut) if row_weights is not None else (_first(whole), _first(cut))
+
+    def _of_chances(
+        self, theta: FloatArray, weight: FloatArray, lengths: FloatArray, *, bound: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return expected squared scores (n,) of rows with a 0/1 outcome, whole and cut."""
+        p = self.loss.mean(self.X @ theta + self.offset)
+        of_ones, of_zeros = weight**2 * (1.0 - p) ** 2, weight**2 * p**2
+        one, zero = (cut_numbers(each, lengths, bound=bound) for each in (of_ones, of_zeros))
+        return p * of_ones + (1.0 - p) * of_zeros, p * one + (1.0 - p) * zero
 
     def _scores_of_people(self, theta: FloatArray, person: IntArray) -> FloatArray:
         """Return the scores (people, D) of people with several rows, by their outcomes: zeros where none are public."""
@@ -339,15 +364,15 @@ class WhitenedPublic(WhitenedRows, RakeableSide):
         return summed(person, scores[:, None] * self.X, people=self.people)
 
     def _cut_of_people(
-        self, theta: FloatArray, part: SandwichPart, person: IntArray, curved: FloatArray
+        self, theta: FloatArray, part: SandwichPart, person: IntArray, curved: FloatArray, share: FloatArray
     ) -> tuple[Moments, Moments]:
-        """Return `cut_moments` of people with several rows, who are cut as private ones are."""
+        """Return stacks of `cut_moments` of people with several rows, who are cut as private ones are."""
         X, count, scores = self.X, self.people, self._scores_of_people(theta, person)
         traces = np.bincount(person, weights=curved * np.sum(X**2, axis=1), minlength=count)
         left = np.minimum(1.0, part.curvature / np.maximum(traces, 1e-150))[person]
         factors = cut_numbers(np.ones(count), np.sum(scores**2, axis=1), bound=part.scores)
-        H, of_cut = (np.asarray(X.T @ (each[:, None] * X)) / count for each in (curved, curved * left))
-        J, of_short = (np.asarray(scores.T @ (each[:, None] * scores)) / count for each in (np.ones(count), factors))
+        H, of_cut = (squares(X, share[:, person], each) for each in (curved, curved * left))
+        J, of_short = (squares(scores, share, each) for each in (np.ones(count), factors))
         return Moments(H=H, J=J), Moments(H=of_cut, J=of_short)
 
     def _sandwich(self, theta: FloatArray, width: float | None) -> tuple[FloatArray, FloatArray]:

@@ -15,13 +15,11 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
-from hdpstats.inference.draws import Generator
-from hdpstats.inference.overlap import OutcomeModel, Stacked, WeightedPeople, contrasts_of
+from hdpstats.inference.overlap import OutcomeModel, PropensityErrors, Stacked, WeightedPeople, contrasts_of
 from hdpstats.mechanisms.overlap import UNITS
 from hdpstats.mechanisms.treatment_effect import ARMS, BINARY, TreatmentEffectQuery, TreatmentEffectRelease
 from hdpstats.records.estimate import ErrorDistribution, Estimate
 
-DRAWS: Final = 4_000
 FEWEST: Final = 4.0
 """So many standard deviations of its noise are the least weight of an arm of which anything is said."""
 
@@ -57,6 +55,13 @@ class Cells:
         return np.asarray(np.clip(high / totals, 0.0, 1.0))
 
     @property
+    def noise_of_places(self) -> FloatArray:
+        """The variance (2,) of what the noise of the cells adds to the places, to first order."""
+        at = np.linspace(0.0, 1.0, self.query.cells)
+        slopes = at - self.places(self.weights)[:, None]
+        return np.asarray((slopes**2).sum(axis=1) * (self.sd / np.maximum(self.totals, 1e-3)) ** 2)
+
+    @property
     def variances(self) -> FloatArray:
         """The weighted variances (2,) of the places."""
         p = self.places(self.weights)
@@ -71,24 +76,6 @@ def cells_of(query: TreatmentEffectQuery, releases: Sequence[TreatmentEffectRele
     weights = np.sum([np.array(each.weights, dtype=np.float64) for each in releases], axis=0) / UNITS
     noise = tuple(each.noise_sd for each in releases)
     return Cells(query=query, weights=weights.reshape(ARMS, query.cells), noise=noise)
-
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class PropensityErrors:
-    """The errors of a propensity's coefficients: draws (B, p) of the whole, and the covariances of its two parts."""
-
-    draws: FloatArray
-    sampling: FloatArray
-    privacy: FloatArray
-
-    @classmethod
-    def of(cls, estimate: Estimate, rng: Generator) -> "PropensityErrors":
-        """Return those of a private estimate, drawn here where it has none."""
-        whole = estimate.sampling + estimate.privacy
-        known = estimate.distribution
-        drawn = draws.normal(rng, whole, DRAWS) if known is None or known.draws is None else known.draws.exact
-        return cls(draws=drawn, sampling=estimate.sampling, privacy=estimate.privacy)
 
 
 def stacked_of(cells: Cells, people: WeightedPeople, outcome: OutcomeModel, errors: PropensityErrors) -> Stacked:

@@ -140,3 +140,27 @@ def test_compiling_is_said_once_and_loading_what_was_kept_is_not(kept, loop, mon
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(sys, "stderr", None)
     loop(4)(np.arange(6.0))  # nobody to tell
+
+
+FIRST_FIT = """
+import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
+import pandas as pd
+
+rows = pd.DataFrame({"x": [0.0, 1.0, 2.0, 3.0] * 1200, "y": [0, 1, 1, 0] * 1200})
+schema = hdp.Schema(x=hdp.Continuous(0, 3, complete=True), y=hdp.Binary(complete=True))
+study = hdp.Study(private=rows, schema=schema, budget=hdp.Budget(epsilon=1))
+hdpf.logit("y ~ x", data=study).fit(epsilon=1)
+"""
+
+
+@pytest.mark.wide
+def test_the_first_fit_on_a_machine_says_that_it_compiles_and_the_next_one_does_not(tmp_path):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kept")}
+    command = [sys.executable, "-c", FIRST_FIT]
+    first, second = (
+        subprocess.run(command, env=environment, text=True, capture_output=True, check=True).stderr for _ in range(2)
+    )
+    assert first == f"hdpstats: {compiling.COMPILING}\n"
+    assert "only once on this machine" in first
+    assert second == ""

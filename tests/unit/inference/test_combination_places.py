@@ -86,6 +86,19 @@ def test_slopes_of_less_information_than_a_few_persons_are_named():
     assert not np.isnan(enough.private_only.values).any()
 
 
+@pytest.mark.parametrize(("records", "named"), [(60, True), (400, False)])
+def test_whether_a_slope_is_named_does_not_depend_on_noise(records, named):
+    public = public_side()
+    near, far = (
+        read(part(public, BETA + shift * np.array([1.0, 1.0, -1.0]), records=records, ridge=20.0, rate=0.3))
+        for shift in (0.0, 3.0)
+    )
+    for each in (near, far):
+        assert np.isnan(each.private_only.bse).tolist() == [False, named, named]
+        assert not np.isnan(each.pooled.bse).any()
+    assert named or np.all(far.private_only.bse > 10.0 * near.private_only.bse)
+
+
 def test_the_summary_says_what_pooling_takes_from_the_public_fit():
     little = read(part(public_side(), BETA + 0.2, records=100, ridge=10.0))
     assert little.public_shares.shape == (3,)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hdpstats.inference.other_correlations import correlations_note, growth
+from hdpstats.inference.other_correlations import LEAST, MOVED, PARTS, correlations_note, growth
 
 
 def test_two_covariates_that_do_not_correlate_would_have_larger_errors_by_known_factors():
@@ -18,6 +18,32 @@ def test_a_matrix_stays_positive_definite():
     assert np.isfinite(found).all()
     assert (found >= 1.0).all()
     assert growth(np.eye(1), ["x"]).tolist() == [1.0]
+
+
+def factors(R, j, k, step):
+    """By which variances grow where one correlation is moved, by matrices that are inverted and looked at."""
+    least = min(LEAST, 0.5 * np.linalg.eigvalsh(R)[0])
+    for part in sorted(PARTS, reverse=True):
+        moved = R.copy()
+        moved[j, k] = moved[k, j] = R[j, k] + part * step
+        if np.linalg.eigvalsh(moved)[0] >= least:
+            return np.sqrt(np.diag(np.linalg.inv(moved)) / np.diag(np.linalg.inv(R)))
+    return np.ones(len(R))
+
+
+@pytest.mark.parametrize("correlated", [0.0, 0.4, 0.8, 0.97])
+def test_factors_are_those_of_inverted_matrices(correlated):
+    p = 5
+    X = np.cos(np.outer(np.arange(40.0), np.arange(1, p + 1) * 1.3)) + np.sin(np.arange(40.0))[:, None] * correlated**4
+    R = (1.0 - correlated) * np.corrcoef(X, rowvar=False) + correlated
+    wanted = np.ones(p)
+    for j in range(p):
+        for k in range(j):
+            for step in (MOVED, -MOVED):
+                of_pair = factors(R, j, k, step)[[j, k]]
+                wanted[[j, k]] = np.maximum(wanted[[j, k]], of_pair)
+    size = np.arange(1.0, p + 1)
+    assert growth(R * np.outer(size, size), list("vwxyz")) == pytest.approx(wanted, rel=1e-9)
 
 
 def test_columns_of_one_variable_do_not_move_apart():

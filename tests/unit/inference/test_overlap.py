@@ -83,8 +83,8 @@ def test_what_wrong_coefficients_do_is_the_expectation_of_the_estimate_less_the_
 def test_imbalance_is_in_standard_deviations_and_nothing_without_errors():
     whom = people()
     found = stacked(whom, np.zeros((2, 2000)), np.ones((2, 2000)))
-    assert found.imbalance(np.zeros((1, 3))) == pytest.approx(np.zeros((1, 3)), abs=1e-14)
-    left = found.imbalance(np.array([[0.0, 0.1, 0.0]]))[0]
+    assert found.people.imbalance(np.zeros((1, 3))) == pytest.approx(np.zeros((1, 3)), abs=1e-14)
+    left = found.people.imbalance(np.array([[0.0, 0.1, 0.0]]))[0]
     assert left[0] == 0.0
     assert left[1] < -0.05
 

@@ -89,6 +89,48 @@ def test_a_result_holds_releases_of_its_own_queries_only(sites, key):
     assert reason(hdp.Result.from_json(json.dumps(renamed)).verify, key.public) == "forged"
 
 
+@pytest.fixture(scope="module")
+def counted(key):
+    """A site whose number of people is protected, and of one size with missing cells."""
+    site = hdp.LocalSite(
+        hdp.datasets.load_rotterdam().head(500),
+        schema=hdp.Schema(age=hdp.Continuous(20, 90), nodes=hdp.Continuous(0, 40)),
+        ledger=Ledger(None, dataset="rotterdam", epsilon=100, relation="add_or_remove_one"),
+        n_max=1000,
+        signing_key=key,
+    )
+    return hdp.Study(private=site, public=hdp.datasets.load_gbsg())
+
+
+def swapped(results, *path):
+    """Return the first result with a part of the second one, read from JSON."""
+    texts = [json.loads(each.to_json()) for each in results]
+    place, other = texts[0], texts[1]
+    for step in path[:-1]:
+        place, other = place[step], other[step]
+    assert place[path[-1]] != other[path[-1]]
+    place[path[-1]] = other[path[-1]]
+    return type(results[0]).from_json(json.dumps(texts[0]))
+
+
+def test_the_number_of_people_answers_the_query_that_the_fit_keeps(counted, key):
+    fits = [hdpf.linear("nodes ~ age", data=counted).fit(epsilon, se_share=0, describe=False) for epsilon in (1, 2)]
+    assert [each.verify(key.public) for each in fits] == [2, 2]
+    assert reason(swapped(fits, "released", "count").verify, key.public) == "forged"
+    text = json.loads(fits[0].to_json())
+    del text["released"]["counting"]
+    assert reason(hdp.Result.from_json(json.dumps(text)).verify, key.public) == "forged"
+
+
+def test_every_release_of_a_weighted_sample_answers_its_query(counted, key):
+    samples = [hdp.hybrid_weights(counted, ["age"], epsilon=epsilon, select="distance") for epsilon in (1, 2)]
+    fits = [each.fit(hdpf.linear, "nodes ~ age") for each in samples]
+    assert [each.verify(key.public) for each in fits] == [2, 2]
+    assert hdp.Result.from_json(fits[0].to_json()).verify(key.public) == 2
+    for path in (("sample", 0), ("sample", 1), ("sample_queries", 0), ("release",)):
+        assert reason(swapped(fits, "released", *path).verify, key.public) == "forged", path
+
+
 def test_fits_in_rounds_are_signed_round_by_round(sites, key):
     fit = hdpf.logit("event3 ~ age", data=sites).fit(epsilon=2, delta=1e-6, mechanism="clipped_newton")
     assert fit.verify(key.public) > 4

@@ -56,7 +56,7 @@ def discrete(number, seed, shares):
     return pd.DataFrame({"x": 0.0, "g": g, "y": (rng.random(number) < 0.2 + 0.3 * (g == "b")).astype(float), "z": 0.5})
 
 
-@pytest.mark.covering
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("select", [False, True, "distance", "loss", "curve"])
 @pytest.mark.parametrize("distance_share", [0, 0.2])
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])

@@ -1,5 +1,6 @@
 """Fits that describe their own people: what is asked, at which part of epsilon, in which order of charges."""
 
+import itertools
 from dataclasses import replace
 from fractions import Fraction
 
@@ -10,7 +11,7 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.mechanisms.description import DescriptionQuery
-from hdpstats.mechanisms.perturbation import ObjectiveQuery
+from hdpstats.mechanisms.perturbation import ObjectivePerturbation, ObjectiveQuery
 from hdpstats.models.own_description import (
     LEAST_AVERAGES,
     MOST_AVERAGES,
@@ -19,6 +20,9 @@ from hdpstats.models.own_description import (
     SiteDescription,
     own_description,
 )
+from hdpstats.models.points import Objective
+from hdpstats.models.request import fit_request
+from hdpstats.models.site_records import planned_records
 from hdpstats.records.averages import MomentKind
 from hdpstats.results import Result
 from hdpstats.results.sites import charged_releases
@@ -152,6 +156,33 @@ def test_the_share_grows_with_the_noise_until_it_would_drown(records, epsilon, s
         assert noise.noise_sd / sd == pytest.approx(0.25, rel=0.1)
     half = own(logit(study_of(**ADDED))).share(Fraction(epsilon), records=records)
     assert half <= found or found == 0
+
+
+BOUGHT = {
+    "logit": logit,
+    "linear": lambda study: hdpf.linear("age ~ arm + size", data=study),
+    "median": lambda study: hdpf.quantile("age ~ arm + size", data=study),
+    "multinomial": lambda study: hdpf.multinomial("size ~ age + arm", data=study),
+    "hazard": hazard,
+}
+
+
+@pytest.mark.parametrize("terms", [{}, ADDED], ids=["replace", "add or remove"])
+@pytest.mark.parametrize("family", BOUGHT)
+def test_what_a_fit_buys_beside_its_coefficients_is_at_most_a_fifth_of_epsilon(family, terms):
+    """Number of people, averages and own Hessians; at 300 people number and averages alone would come to a quarter."""
+    spec, mechanism = BOUGHT[family](study_of(**terms))._spec, Objective()
+    largest = {}
+    for epsilon, records in itertools.product((0.3, 1.0, 3.0), (150, 300, 450, 20_000, 10**6)):
+        request = fit_request(epsilon)
+        (site,) = planned_records(spec, request, {"private": records}, averages=True, expected=False).values()
+        spent = site.for_count + site.for_averages
+        if records >= 20_000 and epsilon in (0.3, 3.0) and spec.releases_sandwich:
+            part = mechanism.ask(spec, ObjectivePerturbation(), site).sandwich
+            spent += site.request.epsilon * (0 if part is None else part.share)
+        assert spent <= request.epsilon / 5
+        largest[epsilon, records] = spent / request.epsilon
+    assert max(largest.values()) > Fraction(1, 6 if not terms else 8)
 
 
 def test_products_are_asked_for_where_noise_leaves_correlations_visible():

@@ -205,6 +205,65 @@ def test_several_sites_add_their_tables(weighting):
     assert difference == pytest.approx(treated - untreated, abs=6 * noise)
 
 
+def test_sites_that_differ_are_found():
+    """Two sites with the same effect, and one with the opposite one."""
+    parts = {name: people(3000, seed) for name, seed in (("A", 11), ("B", 12), ("C", 13))}
+    study = hdp.Study(private=parts, public=PUBLIC, schema=SCHEMA, budget=hdp.Budget(epsilon=40))
+    w = hdp.propensity(FORMULA, study, epsilon=4.0).weights()
+    alike = hdp.treatment_effect("y ~ a", study, w, epsilon=4.0)
+    frame = alike.by_site()
+    assert frame["site"].tolist() == ["A", "B", "C"]
+    assert frame["weight"].sum() == pytest.approx(alike.cells.totals.sum())
+    mean = np.average(frame["estimate"], weights=frame["std_error"] ** -2.0)
+    found = alike.heterogeneity()
+    assert found.statistic == pytest.approx(np.sum(((frame["estimate"] - mean) / frame["std_error"]) ** 2))
+    assert found.df == 2
+    assert found.pvalue > 1e-4
+    assert "Cochran's Q" in str(alike.summary())
+    treated = parts["C"]["a"] == "drug"
+    parts["C"].loc[treated, "y"] = (np.random.default_rng(1).random(treated.sum()) < 0.7).astype(int)
+    other = hdp.Study(private=parts, public=PUBLIC, schema=SCHEMA, budget=hdp.Budget(epsilon=40))
+    w = hdp.propensity(FORMULA, other, epsilon=4.0).weights()
+    apart = hdp.treatment_effect("y ~ a", other, w, epsilon=4.0)
+    assert apart.heterogeneity().pvalue < 1e-9
+    assert apart.by_site()["estimate"].idxmax() == 2
+
+
+def test_the_error_of_a_site_is_that_of_its_people_and_cells(effect):
+    row = effect.by_site().iloc[0]
+    cells = effect.cells
+    noise = cells.sd * np.sqrt(cells.places(cells.weights) ** 2 + (1 - cells.places(cells.weights)) ** 2) / cells.totals
+    assert row["std_error"] ** 2 == pytest.approx(np.sum(noise**2) + np.sum(effect.per_weight / cells.totals))
+    assert row["estimate"] == pytest.approx(effect.tidy()["estimate"].iloc[2])
+    with pytest.raises(hdp.ArgumentError, match="two sites"):
+        effect.heterogeneity()
+
+
+def test_a_balance_beside_an_effect_is_counted_in_every_statement(study, weighting, effect):
+    balance = hdp.describe(study, ["x", "f"], weighting=weighting, epsilon=3.0)
+    spent = study.ledger.spent
+    both = effect.with_balance(balance)
+    assert study.ledger.spent == spent
+    assert both.guarantee.epsilon == 7
+    parts = {part.what: part.epsilon for part in both.guarantee.parts}
+    assert parts == {"the effect": 2, "the propensity model": 2, "the balance": 3}
+    record = both.disclosure()
+    assert sum(Fraction(event["epsilon"]) for event in record["accounting"]["events"]) == pytest.approx(7, abs=1e-6)
+    assert record["balance"] == [each.sha256 for each in balance.releases]
+    assert "epsilon = 7 in all" in both.methods_text()
+    assert f"{balance.glance()['weighted'].iloc[0]:.3f}" in both.methods_text()
+    assert "7-differential privacy" in str(both.summary())
+    pd.testing.assert_frame_equal(both.tidy(), effect.tidy())
+    assert type(effect).from_json(both.to_json()).guarantee == both.guarantee
+    with pytest.raises(hdp.ArgumentError, match="stated already"):
+        both.with_balance(balance)
+    with pytest.raises(hdp.ArgumentError, match="must be what"):
+        effect.with_balance(effect)
+    other = hdp.propensity("a ~ x", study, epsilon=1.0).weights()
+    with pytest.raises(hdp.ArgumentError, match="propensity model of the effect"):
+        effect.with_balance(hdp.describe(study, ["x"], weighting=other, epsilon=1.0))
+
+
 def test_add_or_remove_one_has_half_of_the_noise(effect):
     study = study_of(relation="add_or_remove_one", n_max=5000)
     w = hdp.propensity(FORMULA, study, epsilon=2.0).weights()

@@ -85,7 +85,7 @@ def test_numbers_that_no_public_person_has_are_said():
     assert raking.constant == (NUMBER_OF_ROWS,)
 
 
-@pytest.mark.parametrize("loss", ["logistic", "linear", "multinomial"])
+@pytest.mark.parametrize("loss", ["logistic", "linear", pytest.param("multinomial", marks=pytest.mark.wide)])
 def test_people_raked_to_nothing_have_the_moments_of_public_people(loss):
     side = side_of(0.4, loss)
     nothing = replace(KNOWN, moments=())

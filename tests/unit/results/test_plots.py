@@ -131,11 +131,11 @@ def drawn_colours(axes):
 
 
 def test_series_follow_the_style_in_light_and_dark(result):
-    assert drawn_colours(result.plot_coefficients(estimates=True)) == ["#000000", "#0072b2", "#d55e00"]
+    assert drawn_colours(result.plot_coefficients(estimates=True)) == ["#0072b2", "#d55e00", "#009e73"]
     with plt.style.context("dark_background"):
         axes = result.plot_coefficients(estimates=True)
-        assert drawn_colours(axes) == ["#ffffff", "#56b4e9", "#e69f00"]
-        assert {to_hex(text.get_color()) for text in axes.texts} == {"#ffffff", "#56b4e9", "#e69f00"}
+        assert drawn_colours(axes) == ["#56b4e9", "#e69f00", "#009e73"]
+        assert {to_hex(text.get_color()) for text in axes.texts} == {"#56b4e9", "#e69f00", "#009e73"}
 
 
 def test_written_estimates_never_overlap_however_many_there_are(result):

@@ -151,7 +151,7 @@ def test_incidence_has_lines_of_causes_and_colours_of_groups(curves):
 def test_a_dark_style_is_written_in_light(curves):
     with matplotlib.rc_context({"text.color": "white", "figure.facecolor": "black"}):
         ax = curves.plot()
-    assert ax.get_lines()[0].get_color() == "#ffffff"
+    assert ax.get_lines()[0].get_color() == "#56B4E9"
     assert ax.figure.get_facecolor()[:3] == (0.0, 0.0, 0.0)
     matplotlib.pyplot.close(ax.figure)
 
@@ -215,6 +215,7 @@ def many(monkeypatch):
     return hdpf.survfit("Surv(time, event) ~ arm", study, times=TIMES).fit(epsilon=5)
 
 
+@pytest.mark.wide
 def test_more_lines_than_colours_have_a_panel_for_each_group(many):
     figure = many.plot(public=True).figure
     panels = figure.axes

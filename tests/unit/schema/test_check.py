@@ -138,6 +138,21 @@ def test_a_wrong_file_is_named_in_words_that_say_what_to_do(what):
     assert all(" ".join(each.split()) in text for each in found.advice)
 
 
+def test_a_code_for_missing_is_not_taken_for_a_number_in_another_unit():
+    found = hdp.check(pd.DataFrame({"grade": [1, 2, 3, 2, 2] * 10 + [99] * 5}), hdp.Schema(grade=hdp.Continuous(1, 4)))
+    (only,) = found.columns[0].advice
+    assert only.startswith("the number 99 is in 5 cells")
+
+
+def test_heights_in_metres_among_centimetres_are_named():
+    heights = [150.0 + place for place in range(30)]
+    found = hdp.check(
+        pd.DataFrame({" height": [*heights, 1.5, 1.6, 1.7]}), hdp.Schema({" height": hdp.Continuous(120, 220)})
+    )
+    words = "; ".join(found.columns[0].advice)
+    assert "3 of 33 numbers, such as 1.5, would be like the others if multiplied by 100" in words
+
+
 def test_a_right_file_leaves_nothing_to_say():
     found = hdp.check(RIGHT, SCHEMA)
     assert found.advice == ()

@@ -199,7 +199,7 @@ autoplot.dp_curves <- function(object, conf.int = TRUE, at.risk = TRUE, median =
       alpha = 0.15, colour = NA, inherit.aes = FALSE
     ) + do.call(ggplot2::geom_linerange, c(
       list(aes(ymin = "conf.low", ymax = "conf.high"), data = ends[is.finite(ends$conf.low), ]),
-      if (apart && !by_cause) list(colour = .colours[[2L]])
+      if (apart && !by_cause) list(colour = .theme_palette()[[1L]])
     ))
   }
   if (conf.int && !is.null(stepped)) {
@@ -208,7 +208,7 @@ autoplot.dp_curves <- function(object, conf.int = TRUE, at.risk = TRUE, median =
       data = stepped[is.finite(stepped$conf.low), ], alpha = 0.15, colour = NA, inherit.aes = FALSE
     )
   }
-  seen <- if (apart && !by_cause) list(colour = .colours[[2L]]) # on light and on dark grounds
+  seen <- if (apart && !by_cause) list(colour = .theme_palette()[[1L]])
   layer <- function(geom, ...) do.call(geom, c(list(...), seen))
   if (NROW(joined)) drawn <- drawn + layer(ggplot2::geom_line, data = joined) + layer(ggplot2::geom_point, data = ends, size = 1.2)
   if (!is.null(stepped)) drawn <- drawn + layer(ggplot2::geom_step, data = stepped)
@@ -224,9 +224,8 @@ autoplot.dp_curves <- function(object, conf.int = TRUE, at.risk = TRUE, median =
       ))
   }
   legend <- length(unique(lines$line)) > 1L && (!apart || by_cause)
-  if (NROW(lines) && nlevels(lines$group) < length(.colours)) {
-    bright <- .colours[-1L] # seen on light and on dark grounds
-    drawn <- drawn + ggplot2::scale_colour_manual(values = bright, aesthetics = c("colour", "fill"), labels = function(names) .wrapped(names, 64L))
+  if (NROW(lines) && nlevels(lines$group) <= length(.colours)) {
+    drawn <- drawn + ggplot2::scale_colour_manual(values = .theme_palette(), aesthetics = c("colour", "fill"), labels = function(names) .wrapped(names, 64L))
   }
   if (apart) drawn <- drawn + .facets_with_numbers(object, axis, labels, asked$at.risk)
   else drawn <- drawn + ggplot2::scale_x_continuous(breaks = axis$ticks, labels = .ticks_with_numbers(object, axis, asked$at.risk))
@@ -276,13 +275,19 @@ autoplot.dp_curves <- function(object, conf.int = TRUE, at.risk = TRUE, median =
   as.character(labels)
 }
 
-# Colours for so many lines, or those asked for. Black is white where the device's ground is dark, and light colours come first.
+# Colours for so many lines, or those asked for.
 .curve_colours <- function(x, col, count) {
   if (!is.null(col)) return(rep_len(col, max(length(x$groups), count)))
   rep_len(.palette(), count)
 }
 
 .is_dark <- function() mean(grDevices::col2rgb(graphics::par("fg"))) > 127
+
+# The same colours for ggplot2, on the ground of the theme that is set (`theme_set`); on any ground the first six are seen.
+.theme_palette <- function() {
+  text <- ggplot2::calc_element("text", ggplot2::theme_get())$colour
+  .palette(dark = !is.null(text) && mean(grDevices::col2rgb(text)) > 127)
+}
 
 # What stands in the corner, where groups are compared: NULL where they are not.
 .curve_p <- function(x) {

@@ -33,8 +33,7 @@ autoplot.dp_result <- function(object, level = 0.95, exponentiate = FALSE, label
     ggplot2::geom_vline(xintercept = as.numeric(exponentiate), colour = "grey50") +
     ggplot2::geom_pointrange(position = beside) +
     ggplot2::labs(x = found$label, y = NULL, colour = NULL)
-  bright <- .colours[-1L] # seen on light and on dark grounds
-  if (sources < length(.colours)) drawn <- drawn + ggplot2::scale_colour_manual(values = bright)
+  if (sources <= length(.colours)) drawn <- drawn + ggplot2::scale_colour_manual(values = .theme_palette())
   if (sources == 1L) drawn <- drawn + ggplot2::guides(colour = "none")
   if (exponentiate) drawn <- drawn + ggplot2::scale_x_log10(breaks = .ratio_ticks, labels = .plain)
   if (!estimates) return(drawn)

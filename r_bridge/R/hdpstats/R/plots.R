@@ -1,9 +1,10 @@
 # Base graphics: coefficients with intervals, survival as lines and hazards as steps, with bands.
 
-.colours <- c("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9") # Okabe and Ito (2008)
+# Okabe and Ito (2008), in the order in which lines take them, as in Python
+.colours <- c("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
-# The colours of lines: on dark grounds white for black, and the light ones first.
-.palette <- function() if (.is_dark()) c("#FFFFFF", .colours[c(7L, 6L, 4L, 5L, 3L, 2L)]) else .colours
+# The colours of series, in graphics of base R or of ggplot2: on dark grounds the light ones come first, and white is there for black.
+.palette <- function(dark = .is_dark()) if (dark) c(.colours[c(6L, 5L, 3L, 4L, 2L, 1L)], "#FFFFFF") else .colours
 
 # Set graphical parameters, all that is written in the colour of the device, and return what was set.
 .par <- function(...) {
@@ -90,7 +91,7 @@ plot.dp_plan <- function(x, ...) {
   down <- ceiling(length(terms) / across)
   old <- .par(mfrow = c(down, across), mar = c(2, 2.5, 2.2, 0.5), oma = c(2, 2, 2.2, 0), mgp = c(1.5, 0.5, 0), tcl = -0.3)
   on.exit(graphics::par(old))
-  colours <- c(public = .palette()[[1L]], private = .palette()[[2L]], reported = .colours[[3L]])
+  colours <- c(public = graphics::par("fg"), private = .palette()[[1L]], reported = .colours[[2L]])
   for (term in terms) {
     own <- table[table$term == term, ]
     own <- own[order(own$epsilon), ]
@@ -123,18 +124,20 @@ plot.dp_plan <- function(x, ...) {
   low <- shown(table$conf.low)
   high <- shown(table$conf.high)
   rank <- match(table$label, estimates) - (length(estimates) + 1) / 2
-  height <- length(terms) - match(table$term, terms) + 1 - 0.6 * rank / length(estimates)
+  step <- (if (numbers) 0.84 else 0.6) / length(estimates)
+  height <- length(terms) - match(table$term, terms) + 1 - step * rank
   colours <- rep_len(.palette(), length(estimates))
   colour <- colours[match(table$label, estimates)]
   texts <- if (numbers) .limits_text(value, low, high) else ""
   labels <- .wrapped(terms, .beside())
-  small <- .fitting(length(terms) * max(lengths(strsplit(labels, "\n", fixed = TRUE)), if (numbers) length(estimates), 1L))
+  small <- .fitting(length(terms) * max(lengths(strsplit(labels, "\n", fixed = TRUE)), 1L))
   margins <- graphics::par("mar")
   letter <- 0.55 * small
+  beside <- 0.8 * min(small, .fitting(length(terms) / step)) # of the numbers, a line for each estimate
   several <- length(estimates) > 1L
   wide <- .legend_width(estimates, 0.5 * graphics::par("csi") * nchar(estimates)) > graphics::par("fin")[[1L]]
   above <- if (several) max(margins[3L], if (wide) length(estimates) + 0.5 else 2) else margins[3L]
-  old <- .par(mar = c(margins[1L], max(4, letter * .widest(labels) + 1), above, max(margins[4L], letter * max(nchar(texts)) + 1)))
+  old <- .par(mar = c(margins[1L], max(4, letter * .widest(labels) + 1), above, max(margins[4L], 0.69 * beside * max(nchar(texts)) + 1)))
   on.exit(graphics::par(old))
   if (is.null(xlab)) xlab <- paste0(if (exponentiate) "exp(coefficient)" else "coefficient", " (", 100 * level, "% interval)")
   graphics::plot(NA, xlim = .limits_of(c(value, low, high), exponentiate), ylim = c(0.4, length(terms) + 0.6), xaxt = "n", yaxt = "n",
@@ -144,7 +147,7 @@ plot.dp_plan <- function(x, ...) {
   graphics::segments(low, height, high, height, col = colour, lwd = 1.5)
   graphics::points(value, height, pch = 19, col = colour)
   graphics::axis(2, at = rev(seq_along(terms)), labels = labels, las = 1, tick = FALSE, cex.axis = small)
-  if (numbers) graphics::mtext(texts, 4, line = 0.5, at = height, las = 1, cex = 0.8 * small * graphics::par("cex"), col = colour)
+  if (numbers) graphics::mtext(texts, 4, line = 0.5, at = height, las = 1, cex = beside * graphics::par("cex"), col = colour)
   if (several) {
     width <- .legend_width(estimates, graphics::strwidth(estimates, units = "inches"))
     right <- graphics::grconvertX(1, "nfc", "inches") - (if (wide) max(width / length(estimates), 0) else width)
@@ -194,6 +197,7 @@ plot.dp_plan <- function(x, ...) {
   limits_text <- .limits_text(value, low, high)
   margins <- graphics::par("mar")
   colours <- .palette()
+  ink <- graphics::par("fg")
   if (!is.null(table$shown)) term <- table$shown[[1L]]
   old <- .par(mar = c(margins[1L], max(4, 0.6 * max(nchar(labels))), margins[3L], 0.5 * max(nchar(limits_text))))
   on.exit(graphics::par(old))
@@ -205,14 +209,14 @@ plot.dp_plan <- function(x, ...) {
   if (exponentiate) graphics::abline(v = 1, col = "grey50")
   for (k in which(table$group)) {
     graphics::polygon(c(low[[k]], value[[k]], high[[k]], value[[k]]), height[[k]] + c(0, -0.3, 0, 0.3), border = NA,
-                      col = colours[[if (table$depth[[k]]) 2L else 3L]])
+                      col = colours[[if (table$depth[[k]]) 1L else 2L]])
   }
   alone <- !table$group
-  graphics::segments(low[alone], height[alone], high[alone], height[alone], col = colours[[1L]], lwd = 1.2)
+  graphics::segments(low[alone], height[alone], high[alone], height[alone], col = ink, lwd = 1.2)
   errors <- table$std.error[alone & is.finite(table$std.error)]
   precision <- if (length(errors)) min(errors) / table$std.error else rep(0, nrow(table))
   precision[!is.finite(precision)] <- 0
-  graphics::points(value[alone], height[alone], pch = 15, cex = pmax(0.5, 1.6 * precision[alone]), col = colours[[1L]])
+  graphics::points(value[alone], height[alone], pch = 15, cex = pmax(0.5, 1.6 * precision[alone]), col = ink)
   graphics::axis(2, at = height, labels = labels, las = 1, tick = FALSE, hadj = 0, line = max(2, 0.55 * max(nchar(labels))) - 1)
   graphics::axis(4, at = height, labels = limits_text, las = 1, tick = FALSE, cex.axis = 0.8)
 }
@@ -230,12 +234,14 @@ plot.dp_plan <- function(x, ...) {
   shown <- if (apart) as.list(seq_along(curves)) else list(seq_along(curves))
   named <- !apart && length(curves) > 1L
   margins <- graphics::par("mar")
+  wide <- value == "hazard" # numbers of several decimals, beside which the title stands
   old <- .par(mfrow = if (apart) .panels(length(curves)) else c(1, 1), mgp = c(2.2, 0.6, 0),
-              mar = if (apart) c(3.2, 3.4, 1.6, 0.5) else c(margins[1:2], if (named) 0.9 * length(curves) + 0.8 else margins[[3L]], margins[[4L]]))
+              mar = if (apart) c(3.2, 3.4 + wide, 1.6, 0.5) else c(margins[[1L]], margins[[2L]] + wide, if (named) 0.9 * length(curves) + 0.8 else margins[[3L]], margins[[4L]]))
   on.exit(graphics::par(old))
   ink <- graphics::par("fg")
   for (part in shown) {
-    graphics::plot(NA, xlim = c(0, axis$end), ylim = c(0, top), las = 1, xaxt = "n", xlab = axis$title, ylab = ylab, bty = "l", ...)
+    graphics::plot(NA, xlim = c(0, axis$end), ylim = c(0, top), las = 1, xaxt = "n", xlab = axis$title, ylab = "", bty = "l", ...)
+    graphics::title(ylab = ylab, line = if (wide) 3.4 else 2.2)
     graphics::axis(1, at = axis$ticks, labels = axis$labels)
     for (k in part) .draw_curve(curves[[k]], value, .palette()[[if (apart) 1L else k]], axis$end, top)
     if (apart) graphics::mtext(labels[[part]], 3, line = 0.2, adj = 0, cex = 0.7, col = ink)

@@ -156,7 +156,7 @@ plot.dp_weighted_sample <- function(x, which = c("weights", "balance"), level = 
   relative <- weights / mean(weights)
   old <- .par()
   on.exit(graphics::par(old))
-  graphics::hist(relative, breaks = min(60, max(10, length(weights) %/% 10)), col = .palette()[[2L]], border = graphics::par("bg"),
+  graphics::hist(relative, breaks = min(60, max(10, length(weights) %/% 10)), col = .palette()[[1L]], border = NA,
                  xlab = if (is.null(xlab)) "weight over mean weight" else xlab, ylab = "public rows", las = 1,
                  main = sprintf("effective size %.0f of %d public rows", x$effective_size, length(weights)), ...)
   graphics::abline(v = 1, col = "grey50")

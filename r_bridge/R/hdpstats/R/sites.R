@@ -17,6 +17,12 @@ dp_dummy <- function(site, n = 100, seed = 0) {
 }
 
 dp_request <- function(model, formula, data, epsilon, path, ...) {
+  if (!missing(model) && inherits(model, "dp_study")) { # study |> dp_request("logit", event3 ~ age, ...)
+    study <- model
+    model <- formula
+    formula <- data
+    data <- study
+  }
   .check_study(data, sys.call())
   described <- identical(model, "describe") && !inherits(formula, "formula")
   .py("request_file", list(

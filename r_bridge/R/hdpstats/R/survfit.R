@@ -2,17 +2,17 @@
 # that made them.
 
 dp_survfit <- function(formula, data, epsilon = NULL, ..., times = NULL, weights = NULL, recorded = c("within", "at_ends"),
-                       delta = 0, description = NULL, replicate = 1) {
+                       delta = 0, description = NULL, replicate = 1, weighting = NULL) {
   if (!missing(formula) && inherits(formula, "dp_study")) return(.study_second(match.call(), formula, parent.frame()))
   .check_data(data, sys.call())
   if (is.null(description) && is.null(epsilon)) {
     asked <- list(formula = .formula_text(formula, sys.call()), data = data, times = times, weights = weights,
-                  recorded = match.arg(recorded))
+                  recorded = match.arg(recorded), weighting = weighting)
     return(structure(asked, class = "dp_curves_request"))
   }
   .py("survfit", list(
     formula = .formula_text(formula, sys.call()), data = data, epsilon = epsilon, times = times, weights = weights,
-    recorded = match.arg(recorded), delta = delta, description = description, replicate = replicate, ...
+    recorded = match.arg(recorded), weighting = weighting, delta = delta, description = description, replicate = replicate, ...
   ))
 }
 
@@ -22,19 +22,21 @@ print.dp_curves_request <- function(x, ...) {
 }
 
 dp_survfit_plan <- function(formula, data, epsilon = c(0.1, 0.3, 1), ..., times = NULL, weights = NULL,
-                            recorded = c("within", "at_ends"), n = NULL) {
+                            recorded = c("within", "at_ends"), weighting = NULL, n = NULL) {
   if (!missing(formula) && inherits(formula, "dp_study")) return(.study_second(match.call(), formula, parent.frame()))
   .check_data(data, sys.call())
   .py("survfit_plan", list(
     formula = .formula_text(formula, sys.call()), data = data, epsilon = epsilon, times = times, weights = weights,
-    recorded = match.arg(recorded), n = n, ...
+    recorded = match.arg(recorded), weighting = weighting, n = n, ...
   ))
 }
 
-dp_survfit_public <- function(formula, data, times = NULL, weights = NULL) {
+dp_survfit_public <- function(formula, data, times = NULL, weights = NULL, weighting = NULL) {
   if (!missing(formula) && inherits(formula, "dp_study")) return(.study_second(match.call(), formula, parent.frame()))
   .check_data(data, sys.call())
-  .py("survfit_public", list(formula = .formula_text(formula, sys.call()), data = data, times = times, weights = weights))
+  .py("survfit_public", list(
+    formula = .formula_text(formula, sys.call()), data = data, times = times, weights = weights, weighting = weighting
+  ))
 }
 
 dp_logrank_test <- function(x, method = c("logrank", "peto"), strata = NULL, source = NULL, level = 0.95) {

@@ -17,6 +17,18 @@ dp_propensity <- function(formula, data, epsilon, ..., description = NULL, repli
   result
 }
 
+dp_propensity_public <- function(formula, data) {
+  if (!missing(formula) && !missing(data) && inherits(formula, "dp_study")) {
+    study <- formula
+    formula <- data
+    data <- study
+  }
+  .check_data(data, sys.call())
+  result <- .py("propensity_public", list(formula = .formula_text(formula, sys.call()), data = data))
+  result$call <- .without_data(match.call())
+  result
+}
+
 dp_weights <- function(x, kind = "overlap") {
   if (!inherits(x, "dp_propensity")) .refuse("x must be a propensity model, as of dp_propensity()", sys.call())
   .py("weighting", list(propensity = x, kind = kind))
@@ -42,6 +54,12 @@ dp_effect_plan <- function(request, epsilon = c(0.1, 0.3, 1), n = NULL) {
 
 dp_plan_effect <- function(propensity, effect, data, epsilon = c(0.3, 1, 3), shares = c(0.3, 0.4, 0.5, 0.6, 0.7), treated = NULL,
                            n = NULL) {
+  if (!missing(propensity) && inherits(propensity, "dp_study")) { # study |> dp_plan_effect(treatment ~ terms, outcome ~ treatment)
+    study <- propensity
+    propensity <- effect
+    effect <- data
+    data <- study
+  }
   .check_data(data, sys.call())
   .py("plan_effect", list(
     propensity = .formula_text(propensity, sys.call()), effect = .formula_text(effect, sys.call()), data = data,
@@ -62,13 +80,16 @@ plot.dp_propensity <- function(x, xlab = "chance of treatment", ylab = "share of
   arms <- names(x$overlap)[3:4]
   shares <- lapply(x$overlap[3:4], function(share) share / sum(share))
   colours <- .palette()[c(1L, 2L)]
-  graphics::plot(NA, xlim = c(0, 1), ylim = c(0, max(unlist(shares), x$overlap$weighted)), xlab = xlab, ylab = ylab, ...)
-  graphics::rect(utils::head(ends, -1L), 0, ends[-1L], x$overlap$weighted, col = "grey85", border = NA)
+  behind <- grDevices::adjustcolor("#767676", 0.3) # seen on light and on dark grounds
+  old <- .par()
+  on.exit(graphics::par(old))
+  graphics::plot(NA, xlim = c(0, 1), ylim = c(0, max(unlist(shares), x$overlap$weighted)), xlab = xlab, ylab = ylab, las = 1, bty = "l", ...)
+  graphics::rect(utils::head(ends, -1L), 0, ends[-1L], x$overlap$weighted, col = behind, border = NA)
   for (arm in 1:2) {
     graphics::lines(ends, c(shares[[arm]], utils::tail(shares[[arm]], 1L)), type = "s", col = colours[[arm]], lty = arm, lwd = 1.6)
   }
-  graphics::legend("topright", c(paste(x$treatment, "=", arms), "after weighting"), col = c(colours, "grey85"),
-                   lty = c(1, 2, 1), lwd = c(1.6, 1.6, 8), bty = "n")
+  graphics::legend("topright", c(paste(x$treatment, "=", arms), "after weighting"), col = c(colours, behind),
+                   lty = c(1, 2, 1), lwd = c(1.6, 1.6, 8), bty = "n", text.col = graphics::par("fg"))
   invisible(x)
 }
 
@@ -103,7 +124,7 @@ plot.dp_treatment_effect <- function(x, level = 0.95, xlab = NULL, ...) {
   table <- tidy.dp_treatment_effect(x, conf.level = level)[1:3, ]
   if (!all(is.finite(table$estimate))) .refuse("an arm has too little weight for the noise: there is nothing to draw", sys.call())
   shown <- data.frame(label = "effect", term = table$effect, table[c("estimate", "conf.low", "conf.high")])
-  if (is.null(xlab)) xlab <- paste0(x$outcome, " (", 100 * level, "% interval)")
+  if (is.null(xlab)) xlab <- paste0(sub(",.*", "", table$effect[[1L]]), " of ", x$outcome, " (", 100 * level, "% interval)")
   .draw_coefficients(shown, exponentiate = FALSE, level = level, xlab = xlab, numbers = TRUE, ...)
   invisible(x)
 }

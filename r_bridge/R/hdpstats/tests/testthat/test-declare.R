@@ -88,6 +88,13 @@ test_that("dp_plan plans any request", {
                class = "dp_argument_error")
 })
 
+test_that("NEWS is of the installed version", {
+  need_installed()
+  news <- readLines(system.file("NEWS.md", package = "hdpstats"))
+  expect_identical(news[[1L]], paste("# hdpstats", utils::packageVersion("hdpstats")))
+  expect_gt(sum(startsWith(news, "* ")), 5)
+})
+
 test_that("citation() names the papers", {
   need_installed()
   found <- format(utils::citation("hdpstats"), style = "text")

@@ -157,9 +157,16 @@ test_that("intercepts of levels are left out of forests, long labels are wrapped
   expect_identical(gsub("\n", " ", shown[[1L]]), long)
   expect_lt(max(nchar(strsplit(shown[[1L]], "\n")[[1L]])), 38)
   bars <- Filter(function(call) call$name == "C_segments", calls)
-  expect_true("#FFFFFF" %in% unlist(lapply(bars, function(call) Filter(is.character, call$arguments))))
+  expect_true("#56B4E9" %in% unlist(lapply(bars, function(call) Filter(is.character, call$arguments))))
   curves <- lines_in(calls_of(plot(dp_survfit_public(Surv(time, event) ~ hormon, nine_study())), dark = TRUE))
-  expect_identical(vapply(curves, `[[`, "", "col"), c("#FFFFFF", "#56B4E9"))
+  expect_identical(vapply(curves, `[[`, "", "col"), c("#56B4E9", "#E69F00"))
+  skip_if_not_installed("ggplot2")
+  drawn_by_ggplot2 <- function() unique(unlist(lapply(built_of(ggplot2::autoplot(shown_curves))$data, function(layer) layer$colour)))
+  shown_curves <- dp_survfit_public(Surv(time, event) ~ hormon, nine_study())
+  expect_setequal(intersect(drawn_by_ggplot2(), .palette(dark = FALSE)), lines_in(calls_of(plot(shown_curves))) |> vapply(`[[`, "", "col"))
+  old <- ggplot2::theme_set(ggplot2::theme_grey() + ggplot2::theme(text = ggplot2::element_text(colour = "grey90")))
+  on.exit(ggplot2::theme_set(old))
+  expect_setequal(intersect(drawn_by_ggplot2(), .palette(dark = TRUE)), c("#56B4E9", "#E69F00"))
 })
 
 test_that("panels of a plan have the labels of coefficients, and terms stay", {

@@ -15,6 +15,33 @@ test_that("a study may stand first or second, and the call that is kept is the u
   expect_error(dp_logit(epsilon = 1), "data must be a study", class = "dp_argument_error")
 })
 
+test_that("a study may stand first in every function that takes one", {
+  need_python()
+  study <- dp_study(private = dp_rotterdam, public = dp_gbsg, budget = dp_budget(9),
+                    schema = dp_schema(age = dp_continuous(20, 90), event3 = dp_binary(), hormon = dp_binary(), time = dp_duration(2557), event = dp_binary()))
+  seen <- 0L
+  for (name in grep("^dp_", getNamespaceExports("hdpstats"), value = TRUE)) {
+    own <- getExportedValue("hdpstats", name)
+    taken <- names(formals(own))
+    if (!identical(taken[1:2], c("formula", "data"))) {
+      expect_true(!any(c("study", "data") %in% taken) || taken[[1L]] == "study" || name %in% c("dp_plan_effect", "dp_request"), info = name)
+      next
+    }
+    seen <- seen + 1L
+    formula <- if (grepl("hazard|survfit", name)) Surv(time, event) ~ hormon else event3 ~ age
+    said <- tryCatch(if (is.null(own(study, formula))) "nothing" else "", error = conditionMessage) # what is asked for next, such as epsilon
+    expect_false(grepl("^(data|formula|study) must|nothing", said), info = paste(name, said))
+  }
+  expect_gt(seen, 10L)
+  planned <- study |> dp_plan_effect(hormon ~ age, event3 ~ hormon, epsilon = 1)
+  expect_identical(as.data.frame(planned), as.data.frame(dp_plan_effect(hormon ~ age, event3 ~ hormon, study, epsilon = 1)))
+  paths <- replicate(2L, tempfile(fileext = ".json"))
+  study |> dp_request("logit", event3 ~ age, epsilon = 1, path = paths[[1L]])
+  dp_request("logit", event3 ~ age, study, epsilon = 1, path = paths[[2L]])
+  expect_identical(readLines(paths[[1L]]), readLines(paths[[2L]]))
+  expect_equal(dp_ledger(study)$spent[["epsilon"]], 0)
+})
+
 test_that("every request is planned by one verb", {
   need_python()
   study <- dp_study(private = dp_rotterdam, public = dp_gbsg, budget = dp_budget(9),
@@ -30,7 +57,7 @@ test_that("every request is planned by one verb", {
 
 test_that("data sets of the package are what Python loads", {
   need_python()
-  for (name in c("rotterdam", "gbsg", "colon", "flchain", "nwtco")) {
+  for (name in c("rotterdam", "gbsg", "colon", "flchain", "nwtco", "pbcseq")) {
     loaded <- get(paste0("dp_load_", name))()
     expect_equal(get(paste0("dp_", name)), loaded)
   }

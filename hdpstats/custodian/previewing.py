@@ -1,0 +1,361 @@
+"""What a request file asks and would cost, in words, for the custodian who decides: no row is read, no noise drawn.
+
+The analyst's own code is run on a site that knows public facts and what the ledger holds; it stops at the first query
+that has no release yet. Everything that a file says is shown with characters that cannot be printed written out, on
+lines of this module's own: no request can forge a line, move the cursor or hide what it costs.
+"""
+
+import csv
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, final
+
+from hdpstats import __version__
+from hdpstats._base.errors import ArgumentError, HdpError
+from hdpstats._base.validation import printable
+from hdpstats.custodian import approvals, log
+from hdpstats.custodian.approvals import REQUIRED, Approval, approval_of
+from hdpstats.custodian.kept_head import open_account
+from hdpstats.custodian.permissions import Permissions
+from hdpstats.custodian.senders import sender_of
+from hdpstats.custodian.serving import read_rows, rows_in
+from hdpstats.custodian.settings import SiteSettings
+from hdpstats.exchange import RequestFile
+from hdpstats.ledger import Ledger
+from hdpstats.mechanisms.registry import check_kind, columns_of, prepare, release_from_json
+from hdpstats.privacy.budget import NOTHING, Spend, decimal, total
+from hdpstats.records.query import Query, Release
+from hdpstats.schema.public import PublicTable
+from hdpstats.schema.schema import Schema
+from hdpstats.schema.site_facts import SiteFacts
+from hdpstats.sites import Site
+from hdpstats.sites.local import request_of
+from hdpstats.sites.messages import CODES, public_to_bytes
+from hdpstats.sites.site import HeldData, SiteTerms
+
+LONGEST_ERROR: Final = 500
+
+
+class _Met(BaseException):
+    """The first query that the ledger has no answer to."""
+
+    def __init__(self, query: Query) -> None:
+        super().__init__()
+        self.query = query
+
+
+@final
+class PreviewSite(Site):
+    """A site without rows: it knows its public facts and what the ledger holds, and answers nothing new."""
+
+    def __init__(self, settings: SiteSettings, ledger: Ledger, *, analyst: str) -> None:
+        declared = settings.persons.model_dump(exclude_unset=True)
+        self._terms = SiteTerms.declared(
+            relation=ledger.relation,
+            unit=declared.get("unit"),
+            max_rows_per_unit=declared.get("max_rows_per_unit"),
+            n_max=declared.get("n_max"),
+            row_order=declared.get("row_order", "undeclared"),
+        )
+        self._schema, self.ledger, self._analyst = settings.dictionary, ledger, analyst
+        self._records = number_of_rows(settings.data) if self._terms.n_max is None else self._terms.n_max
+        self._public: dict[str, PublicTable] = {}
+        self._limits = settings.limits
+        self.permissions: Permissions = settings.analysts[analyst]
+        self.columns: set[str] = set()
+        self.forbidden = False
+        self.stored = self.again = 0
+
+    @property
+    def schema(self) -> Schema:
+        """The custodian's schema."""
+        return self._schema
+
+    @property
+    def records(self) -> int:
+        """The public number of people."""
+        return self._records
+
+    @property
+    def terms(self) -> SiteTerms:
+        """Who is protected."""
+        return self._terms
+
+    @property
+    def held(self) -> HeldData:
+        """Which data this is."""
+        ledger = self.ledger
+        return HeldData(dataset=ledger.dataset, version=ledger.version, account=ledger.identity)
+
+    def put_public(self, table: PublicTable) -> None:
+        """Keep public rows, as many as a site takes."""
+        self._check_public(table)
+        if len(public_to_bytes(table)) > self._limits.public:
+            raise CODES["too-large"].error(CODES["too-large"].message)
+        self._public[table.sha256] = table
+
+    def check_permitted(self, query: Query, columns: Collection[str]) -> None:
+        """Note which columns a fit will need, and whether it is permitted."""
+        self.columns |= set(columns)
+        self.forbidden = self.forbidden or not self.permissions.allow(query, columns)
+
+    def received(self, query: Query) -> Release | None:
+        """Return what the analyst has received of a query."""
+        check_kind(query)
+        stored = self.ledger.stored(self._id(query), self._analyst)
+        return None if stored is None else release_from_json(stored.release_json).at(stored.place)
+
+    def answer(self, query: Query) -> Release:
+        """Return what the ledger holds, or stop at what it does not."""
+        check_kind(query)
+        if len(query.to_json()) > self._limits.query:
+            raise CODES["too-large"].error(CODES["too-large"].message)
+        self.check_permitted(query, columns_of(query, self._facts))
+        stored = self.ledger.stored(self._id(query), self._analyst)
+        if stored is None:
+            raise _Met(query)
+        self.stored += 1
+        self.again += stored.place.attempt - 1
+        return release_from_json(stored.release_json).at(stored.place)
+
+    def in_vain(self, query: Query) -> int:
+        """Return how many charges of a query have no release (`hdpstats.ledger.Ledger.in_vain`)."""
+        return self.ledger.in_vain(self._id(query))
+
+    def is_shared(self, query: Query) -> bool:
+        """Whether it was released to somebody else: then the analyst's cap is charged, and the total is not."""
+        return self.ledger.stored(self._id(query)) is not None
+
+    def _id(self, query: Query) -> str:
+        ledger = self.ledger
+        return request_of(query, dataset=ledger.dataset, version=ledger.version, terms=self._terms).id
+
+    @property
+    def _facts(self) -> SiteFacts:
+        terms = self._terms
+        return SiteFacts(
+            schema=self._schema,
+            relation=terms.relation,
+            records=self._records,
+            unit=terms.unit,
+            most_rows=terms.most_rows,
+            public=self._public,
+            row_order=terms.row_order,
+        )
+
+    def quote(self, query: Query) -> tuple[Spend, Spend]:
+        """Return what a query would be charged, and what lies ahead of it (`hdpstats.sites.LocalSite.quote`)."""
+        prepared, ledger = prepare(query, self._facts), self.ledger
+        return ledger.charged(total(prepared.events)), ledger.floor.charged_together(prepared.ahead)
+
+
+def number_of_rows(path: Path) -> int:
+    """Return the number of private rows, which is public where it is asked for, without reading a cell's value.
+
+    Of Parquet the files say it; of CSV the lines are counted.
+    """
+    number = 0
+    for file in rows_in(path):
+        try:
+            if file.suffix.lower() == ".csv":
+                with file.open(encoding="utf-8-sig", newline="") as lines:
+                    number += max(sum(1 for _ in csv.reader(lines)) - 1, 0)
+            else:
+                from pyarrow.parquet import read_metadata
+
+                number += read_metadata(file).num_rows
+        except (OSError, ValueError, csv.Error):
+            raise ArgumentError(f"data: {file} cannot be read", argument="data") from None
+    return number
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Preview:
+    """What a request would do at a site now.
+
+    Attributes
+    ----------
+    request : RequestFile
+        What was read.
+    analyst : str
+        Who sent it.
+    site : PreviewSite
+        What was asked of it.
+    met : Query or None
+        The first query that would be charged.
+    public : str
+        The public rows, in words.
+    problem : str
+        Why it would be refused, empty where no reason is known.
+    """
+
+    request: RequestFile
+    analyst: str
+    site: PreviewSite
+    met: Query | None
+    public: str
+    problem: str
+
+    @property
+    def again(self) -> int:
+        """How many charges were made in vain: the answer was interrupted before the release was recorded."""
+        return self.site.again + (0 if self.met is None else self.site.in_vain(self.met))
+
+    def cost(self) -> tuple[Spend, Spend]:
+        """Return what the first query is charged and what lies ahead of it, or nothing where none is asked."""
+        return (NOTHING, NOTHING) if self.met is None else self.site.quote(self.met)
+
+
+def looked_at(
+    settings: SiteSettings, request: Path, *, analyst: str | None = None, public: Path | None = None
+) -> Preview:
+    """Return what a request file would do now.
+
+    Raises
+    ------
+    HdpError
+        The request cannot be read, or is not for this site.
+    """
+    asked = RequestFile.read(request)
+    name = sender_of(settings, asked, analyst)
+    return considered(settings, asked, name, None if public is None else public)
+
+
+def considered(settings: SiteSettings, asked: RequestFile, analyst: str, public: Path | None = None) -> Preview:
+    """Return what a request of an analyst would do now; see `looked_at`."""
+    frame = None if public is None else read_rows(public)
+    site = PreviewSite(settings, open_account(settings), analyst=analyst)
+    study = asked.study(site, frame)
+    rows = study.public
+    met, problem = None, ""
+    try:
+        with asked.in_its_recipe():
+            asked.question.ask(study)
+    except _Met as found:
+        met = found.query
+    except HdpError as error:
+        problem = str(error)
+    except Exception as error:  # of code that met a value of another kind than it was written for
+        problem = f"its code fails: {log.cause(error)}"
+    return Preview(
+        request=asked,
+        analyst=analyst,
+        site=site,
+        met=met,
+        public="none" if rows is None else f"{rows.rows}, of columns {', '.join(rows.names)}",
+        problem=problem,
+    )
+
+
+def preview(settings: SiteSettings, request: Path, *, analyst: str | None = None, public: Path | None = None) -> str:
+    """Say in words what a request asks and would cost; no row is read, no noise drawn, and nothing written.
+
+    Raises
+    ------
+    HdpError
+        The request cannot be read, or is not for this site.
+    """
+    found = looked_at(settings, request, analyst=analyst, public=public)
+    asked, site, name = found.request, found.site, found.analyst
+    signed = f"signed with the key {asked.signature.key}" if asked.signature is not None else "who did not sign it"
+    other = "" if asked.version == __version__ else f"; this is {__version__}, which may ask otherwise"
+    lines = [
+        f"request {asked.sha256}, written with hdpstats {asked.version}{other}",
+        f"from {name}, {signed}; of data set {site.ledger.dataset!r}, version {site.ledger.version}; {site.terms}",
+        f"asks for {asked.question}",
+        f"may spend {asked.question.spending_in_words}",
+        f"public rows: {found.public}",
+        f"reads of each person: {', '.join(sorted(site.columns)) or 'nothing'}",
+        *_costs(found),
+        _left(site, name),
+        f"not permitted to {name}: it would be refused" if site.forbidden else f"permitted to {name}",
+        _approved(settings, found, approval_of(settings, site.ledger, asked.sha256, name)),
+        *([f"would be refused: {found.problem[:LONGEST_ERROR]}"] if found.problem else []),
+        "no row was read, nothing was charged",
+    ]
+    return "\n".join(map(printable, lines))
+
+
+def approve(
+    settings: SiteSettings,
+    request: Path,
+    *,
+    by: str,
+    sha256: str,
+    analyst: str | None = None,
+    public: Path | None = None,
+) -> Approval:
+    """Record that somebody approves a request file, whose SHA-256 `preview` showed.
+
+    Raises
+    ------
+    ArgumentError
+        The file is another one than that, or the approval cannot be kept. Nothing was charged.
+    """
+    found = looked_at(settings, request, analyst=analyst, public=public)
+    return recorded(settings, found, by=by, sha256=sha256)
+
+
+def recorded(settings: SiteSettings, found: Preview, *, by: str, sha256: str) -> Approval:
+    """Record that somebody approves a request as it was looked at; see `approve`."""
+    return approvals.record(
+        settings, found.site.ledger, found.request, found.analyst, by=by, sha256=sha256, again=found.again
+    )
+
+
+def _costs(found: Preview) -> list[str]:
+    site, stored = found.site, found.site.stored
+    before = [f"{stored} of its queries were answered before, and cost nothing now"] if stored else []
+    if found.met is None:
+        return [*before, "would cost nothing now"] if stored and not found.problem else before
+    try:
+        cost, ahead = found.cost()
+    except HdpError as error:
+        return [*before, f"would be refused: {str(error)[:LONGEST_ERROR]}"]
+    kind = found.met.kind.partition("/")[0]
+    later = f"; its later queries {ahead}" if ahead.epsilon or ahead.mu_squared else ""
+    lines = [*before, f"would be charged {cost} for the first query ({kind}){later}"]
+    again = site.in_vain(found.met)
+    if again:
+        lines.append(
+            f"of charges for this query {again} have no release: it is being computed, or was interrupted; then it is "
+            "charged once more, and these count for the analyst's cap too"
+        )
+    most, floor = found.request.question.most, site.ledger.floor.epsilon
+    lines.append(
+        f"in all it may cost {most}; each charge is at least epsilon {decimal(floor)}, and rounded up to the account's "
+        "digits"
+    )
+    together = cost + ahead
+    if not (site.is_shared(found.met) or site.ledger.affords(together, found.analyst)):
+        lines.append("would be refused: more than is left, in all or to the analyst")
+        return lines
+    if together.mu_squared:
+        after = site.ledger.balance.divided_for(together).plus(together)
+        lines.append(
+            f"has Gaussian noise, for which a part of the account is set aside: {after.spent} of it would count as "
+            f"spent, and {after.remaining} be left for other noise"
+        )
+    return lines
+
+
+def _left(site: PreviewSite, analyst: str) -> str:
+    ledger = site.ledger
+    cap, balance = site.permissions.cap, ledger.caps.get(analyst)
+    left = f"the account has {ledger.remaining} left"
+    if balance is not None:
+        return f"{left}, of which {analyst} may receive {balance.remaining}"
+    return left if cap is None else f"{left}, of which {analyst} may receive {cap}"
+
+
+def _approved(settings: SiteSettings, found: Preview, approval: Approval | None) -> str:
+    how = f"--approve NAME --sha256 {found.request.sha256}"
+    if approval is not None and approval.again < found.again:
+        return f"approved by {approval.by} at {approval.at}, before a charge was in vain: {how} approves it anew"
+    if approval is not None:
+        return f"approved by {approval.by} at {approval.at}"
+    if settings.requests.approval == REQUIRED:
+        return f"not approved yet: {how} approves it, and nothing is charged before"
+    return "not approved by anybody, which the settings do not require"

@@ -1,0 +1,311 @@
+"""A folder that is polled: request files that come into it are answered, and release files put into another.
+
+::
+
+    INBOX/ann/any-name.json    a request of the analyst ann, signed or not
+    INBOX/any-name.json        a signed request; or any, where there is one analyst
+    OUTBOX/ann/SHA256.json     the release file of the request with this SHA-256
+    OUTBOX/ann/SHA256.refused.json    why it was refused: one of the service's codes, and public numbers
+
+Whatever carries files between these folders and analysts (a mounted share, an object store's client, a courier) must
+keep what is in an analyst's folder for that analyst. Names of files in INBOX mean nothing, but for those that begin
+with a dot or do not end in ``.json``, which are left alone: write a file under such a name, and rename it (``hdpstats
+request`` does). Only ordinary files are read, and no link is followed in either folder below its top. INBOX is not
+written to.
+
+It is the verb of `hdpstats.custodian.answering`: the same checks, charges and files. Where the settings ask approval, a
+request waits in INBOX until somebody approves it (``hdpstats site approve``). A file that was looked at is looked at
+again when it changes, and by a process that starts anew; what was answered is handed out again for nothing. A process
+that receives SIGTERM or SIGINT ends when the request is answered that it is at. Several processes may watch the same
+folders; they take turns.
+
+**What an analyst sees.** A release or a refusal, and when it appears in OUTBOX. Answers end at slots, as at the
+service, so that this follows from public facts and from what was released; the requests of one analyst wait for those
+of others, each analyst's in turn.
+"""
+
+import os
+import re
+import signal
+import stat
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, final
+
+from hdpstats._base.errors import ArgumentError, HdpError
+from hdpstats._base.validation import real
+from hdpstats._base.work import Prices
+from hdpstats.custodian import log
+from hdpstats.custodian.answering import Exchange
+from hdpstats.custodian.approvals import NotApproved, approval_of
+from hdpstats.custodian.capacity import Clock
+from hdpstats.custodian.kept_head import held_open
+from hdpstats.custodian.senders import sender_of
+from hdpstats.custodian.settings import SiteSettings
+from hdpstats.exchange import RequestFile
+from hdpstats.exchange.files import read_bytes
+from hdpstats.exchange.release_file import refusal_json
+from hdpstats.sites.messages import NUMBERS, code_of
+
+SAFE: Final = re.compile(r"[A-Za-z0-9@_+-][A-Za-z0-9@._+-]*")
+"""Names of analysts that are names of folders too."""
+
+MOST_FILES: Final = 10_000
+"""Files of a folder that are looked at: the rest wait."""
+
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Found:
+    """A file in the inbox.
+
+    Attributes
+    ----------
+    folder : str
+        The analyst whose folder it is in, empty for the inbox itself.
+    name : str
+        Its name.
+    mark : tuple of int
+        What changes where another file has the name, or it is written again.
+    """
+
+    folder: str
+    name: str
+    mark: tuple[int, int, int, int]
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Waiting:
+    """A request that waits for an approval, or for one that covers more charges in vain than ``again``."""
+
+    sha256: str
+    analyst: str
+    again: int | None
+
+
+@final
+class Watch:
+    """Two folders, and the site that answers between them.
+
+    Parameters
+    ----------
+    settings
+        Of the site; read once.
+    inbox, outbox
+        The folders, which exist.
+    prices, clock
+        Those of this machine.
+
+    Raises
+    ------
+    ArgumentError, SchemaError, LedgerError
+        A folder is none, an analyst's name is none of a folder, or the site cannot be opened.
+    """
+
+    def __init__(
+        self,
+        settings: SiteSettings,
+        inbox: Path,
+        outbox: Path,
+        *,
+        prices: Prices | None = None,
+        clock: Clock = Clock(),  # noqa: B008  (frozen)
+    ) -> None:
+        for path, name in ((inbox, "inbox"), (outbox, "outbox")):
+            if not path.is_dir():
+                raise ArgumentError(f"{name} must be a folder; there is none at {path}", argument=name)
+        strange = [name for name in settings.analysts if not SAFE.fullmatch(name)]
+        if strange:
+            raise ArgumentError(
+                f"analysts: {strange[0]!r} is no name of a folder: letters, digits and @ . _ + - only, no dot first",
+                argument="analysts",
+            )
+        self._settings, self._inbox, self._outbox = settings, inbox, outbox
+        self._exchange = Exchange(settings, prices=prices, clock=clock)
+        self._done: set[Found] = set()
+        self._waiting: dict[Found, Waiting] = {}
+        self._ended = threading.Event()
+
+    def end(self) -> None:
+        """End after the request that is answered now."""
+        self._ended.set()
+
+    def run(self, every: float) -> None:
+        """Look into the inbox every so many seconds, until `end` is called."""
+        while not self._ended.is_set():
+            self.sweep()
+            self._ended.wait(every)
+
+    def sweep(self) -> int:
+        """Answer the requests that are in the inbox and were not looked at; return how many were read and are done."""
+        found, answered = self._files(), 0
+        self._done &= set(found)
+        self._waiting = {file: asked for file, asked in self._waiting.items() if file in set(found)}
+        for file in found:
+            if self._ended.is_set():
+                break
+            if file not in self._done:
+                answered += self._handle(file)
+        return answered
+
+    def _files(self) -> list[Found]:
+        """Return the files in the inbox: the first of each folder, then the second of each, and so on."""
+        with _opened(self._inbox) as top:
+            folders = [""] + [name for name in self._settings.analysts if _is_folder(name, top)]
+            listed = {name: _listed(name, top) for name in folders}
+        ranked = [(rank, each) for files in listed.values() for rank, each in enumerate(files)]
+        return [each for _, each in sorted(ranked, key=lambda pair: pair[0])]
+
+    def _handle(self, file: Found) -> bool:
+        """Answer one request, let it wait for its approval, or refuse it; whatever it is, others go on."""
+        waiting = self._waiting.get(file)
+        if waiting is not None and self._approved(waiting.sha256, waiting.analyst) == waiting.again:
+            return False
+        asked, name = None, ""
+        try:
+            asked = self._read(file)
+            name = sender_of(self._settings, asked, file.folder or None)
+            made = self._exchange.answer(asked, analyst=name)
+        except NotApproved as error:
+            self._wait(file, asked, name, why=str(error))
+            return False
+        except HdpError as error:
+            self._refuse(file, asked, name, code_of(error), why=log.cause(error), numbers=error.facts)
+        except Exception as error:
+            self._refuse(file, asked, name, "failed", why=log.cause(error), numbers={})
+        else:
+            self._put(name, f"{asked.sha256}.json", made.to_json() + "\n")
+            self._remove(name, f"{asked.sha256}.refused.json")
+        self._waiting.pop(file, None)
+        self._done.add(file)
+        return asked is not None
+
+    def _approved(self, sha256: str, analyst: str) -> int | None:
+        """Return how many charges in vain a request was approved with; None where it was not."""
+        approval = approval_of(self._settings, self._exchange.ledger, sha256, analyst)
+        return None if approval is None else approval.again
+
+    def _wait(self, file: Found, asked: RequestFile | None, analyst: str, *, why: str) -> None:
+        """Note that a request waits until it is approved, or approved anew."""
+        if asked is not None:
+            again = self._approved(asked.sha256, analyst)
+            self._waiting[file] = Waiting(sha256=asked.sha256, analyst=analyst, again=again)
+            log.write(request="file", found=file.name[:100], sha256=asked.sha256, analyst=analyst, waits=why)
+
+    def _read(self, file: Found) -> RequestFile:
+        with _opened(self._inbox) as top, _below(file.folder, top) as folder:
+            content = read_bytes(file.name, name="request", folder=folder)
+        asked = RequestFile.from_bytes(content, place=file.name)
+        log.write(request="file", found=file.name[:100], folder=file.folder, sha256=asked.sha256)
+        return asked
+
+    def _refuse(
+        self, file: Found, asked: RequestFile | None, analyst: str, code: str, *, why: str, numbers: dict[str, object]
+    ) -> None:
+        """Write a refusal to the log and, where it is known whose request it is, into the outbox."""
+        log.write(request="file", found=file.name[:100], folder=file.folder, analyst=analyst, refused=code, why=why)
+        if asked is None or not analyst:
+            return
+        public = {name: number for name, number in numbers.items() if name in NUMBERS}
+        self._put(analyst, f"{asked.sha256}.refused.json", refusal_json(asked.sha256, code, public) + "\n")
+
+    def _put(self, analyst: str, name: str, text: str) -> None:
+        """Put a file into an analyst's folder of the outbox as a whole, for its owner and its group."""
+        try:
+            with _opened(self._outbox) as top:
+                with suppress(FileExistsError):
+                    os.mkdir(analyst, 0o750, dir_fd=top)
+                with _below(analyst, top) as folder:
+                    new = f".{name}.{os.getpid()}.new"
+                    with suppress(FileNotFoundError):
+                        os.unlink(new, dir_fd=folder)
+                    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+                    with os.fdopen(os.open(new, flags, 0o640, dir_fd=folder), "wb") as file:
+                        file.write(text.encode())
+                        file.flush()
+                        os.fsync(file.fileno())
+                    os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)
+                    os.fsync(folder)
+        except OSError as error:
+            log.write(failed=f"{name} was not written: {error.strerror}; the same request again costs nothing")
+
+    def _remove(self, analyst: str, name: str) -> None:
+        """Remove a refusal that no longer holds."""
+        with suppress(OSError), _opened(self._outbox) as top, _below(analyst, top) as folder:
+            os.unlink(name, dir_fd=folder)
+
+
+def watch(settings: SiteSettings, inbox: Path, outbox: Path, *, every: float = 5.0) -> None:
+    """Answer request files as they come into a folder, until this process receives SIGTERM or SIGINT.
+
+    See `hdpstats.custodian.watching`. The log goes to standard error, one JSON line an event.
+
+    Parameters
+    ----------
+    settings
+        Of the site.
+    inbox, outbox
+        The folders.
+    every
+        Seconds between two looks, from 0.1 to 3600.
+    """
+    pause = real(every, name="every", lower=0.1, upper=3600.0)
+    watching = Watch(settings, inbox, outbox)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: watching.end())
+    log.write(event="watching", inbox=str(inbox), outbox=str(outbox))
+    with held_open(settings.ledger.place):
+        watching.run(pause)
+    log.write(event="ended")
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    """Give the number of an open folder."""
+    number = os.open(path, _FOLDER)
+    try:
+        yield number
+    finally:
+        os.close(number)
+
+
+@contextmanager
+def _below(name: str, top: int) -> Iterator[int]:
+    """Give the number of a folder in an open one, or that one where there is no name; no link is followed."""
+    if not name:
+        yield top
+        return
+    number = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=top)
+    try:
+        yield number
+    finally:
+        os.close(number)
+
+
+def _is_folder(name: str, top: int) -> bool:
+    with suppress(OSError):
+        return stat.S_ISDIR(os.stat(name, dir_fd=top, follow_symlinks=False).st_mode)
+    return False
+
+
+def _listed(folder: str, top: int) -> list[Found]:
+    """Return the ordinary files of a folder that may be requests, the oldest first."""
+    found: list[tuple[int, Found]] = []
+    with suppress(OSError), _below(folder, top) as number, os.scandir(number) as entries:
+        for entry in entries:
+            if len(found) >= MOST_FILES:
+                break
+            if entry.name.startswith(".") or not entry.name.endswith(".json"):
+                continue
+            with suppress(OSError):
+                status = entry.stat(follow_symlinks=False)
+                if stat.S_ISREG(status.st_mode):
+                    mark = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+                    found.append((status.st_mtime_ns, Found(folder=folder, name=entry.name, mark=mark)))
+    return [file for _, file in sorted(found, key=lambda pair: (pair[0], pair[1].name))]

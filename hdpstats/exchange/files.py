@@ -1,0 +1,107 @@
+"""Files that come from somebody else: how they are opened, how long they may be, and how one is written as a whole."""
+
+import os
+import re
+import stat
+import tempfile
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final
+
+from hdpstats._base.errors import ArgumentError
+from hdpstats._base.validation import shown
+from hdpstats.exchange.questions import UNREADABLE
+from hdpstats.records import codec
+
+Place = str | PathLike[str]
+
+LONGEST: Final = 64_000_000
+"""Bytes of a file that is read: public rows of 16 MB are no longer as JSON (`hdpstats.custodian.settings.Limits`)."""
+MOST_CONTAINERS: Final = 10 * codec.MOST_CONTAINERS
+"""Its lists and objects: those of several answers."""
+MOST_ITEMS: Final = 8_000_000
+"""Their items together."""
+_TEXTS: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
+
+
+def read_bytes(path: Place, *, name: str, folder: int | None = None) -> bytes:
+    """Return the bytes of an ordinary file, as many as are read at most and one more.
+
+    A pipe or a device is refused unread: reading one might never end. In an open ``folder`` no link is followed.
+
+    Raises
+    ------
+    ArgumentError
+        There is no such file, or it is none.
+    """
+    place = Path(path)
+    try:
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if folder is None else os.O_NOFOLLOW)
+        number = os.open(place, flags, dir_fd=folder)
+        with os.fdopen(number, "rb") as file:
+            if not stat.S_ISREG(os.fstat(number).st_mode):
+                raise ArgumentError(f"{name}: {shown(str(place))} is not an ordinary file", argument=name)
+            return file.read(LONGEST + 1)
+    except OSError as error:
+        raise ArgumentError(f"{name}: {shown(str(place))} cannot be read: {error.strerror}", argument=name) from None
+
+
+def fields_in(content: bytes, *, name: str, format: str, place: Place) -> tuple[dict[str, Any], str]:  # noqa: A002
+    """Return the fields of JSON text with a format, and the text without the line's end.
+
+    Its lists, objects and items are counted before it is read: memory and time are in proportion to what is expected.
+
+    Raises
+    ------
+    ArgumentError
+        It is something else, or of another format.
+    """
+    where = shown(str(place))
+    if len(content) > LONGEST:
+        raise ArgumentError(
+            f"{name}: {where} is longer than {LONGEST // 10**6} MB, which no {name} of hdpstats is", argument=name
+        )
+    try:
+        text = content.decode().removesuffix("\n")
+        outside = _TEXTS.sub("", text)
+        containers, items = outside.count("[") + outside.count("{"), outside.count(",")
+        if containers > MOST_CONTAINERS or items > MOST_ITEMS:
+            raise ValueError("too many parts")
+        fields = codec.loads(text)
+        written = fields["format"]
+    except UNREADABLE:
+        raise ArgumentError(f"{name}: {where} is not a {name} file of hdpstats", argument=name) from None
+    if written != format:
+        raise ArgumentError(
+            f"{name}: {where} has the format {shown(written)}, and this version of hdpstats reads {format!r}; write it "
+            "anew with this version, or read it with the version that wrote it",
+            argument=name,
+        )
+    return fields, text
+
+
+def write_whole(path: Place, text: str, *, name: str) -> None:
+    """Write a file as a whole: who looks into its folder finds all of it, or what was there before.
+
+    It may be read by whom the process lets read its files (its umask).
+
+    Raises
+    ------
+    ArgumentError
+        It cannot be written.
+    """
+    place = Path(path)
+    try:
+        number, new = tempfile.mkstemp(prefix=f".{place.name}.", suffix=".new", dir=place.absolute().parent)
+        try:
+            with os.fdopen(number, "wb") as file:
+                file.write(text.encode())
+                mask = os.umask(0)
+                os.umask(mask)
+                os.fchmod(number, 0o666 & ~mask)
+            Path(new).replace(place)
+        except BaseException:
+            Path(new).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise ArgumentError(f"{name}: {shown(str(place))} cannot be written: {error.strerror}", argument=name) from None

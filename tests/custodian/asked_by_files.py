@@ -1,0 +1,102 @@
+"""A hospital that is asked by files: its folder, what is asked of it, and the files that come and go."""
+
+import yaml
+
+import hdpstats.api as hdp
+from hdpstats.custodian import SiteSettings, answering
+from hdpstats.exchange import RequestFile, read_result
+from hdpstats.records import codec
+from hdpstats.sites import Site
+from tests.custodian.institution import EVERYTHING, PATIENT, open_account
+from tests.custodian.people import FORMULA, PRIVATE, PUBLIC, SCHEMA, SURVIVAL
+
+PRICES = {"steps": 1e-12}
+STUDY = hdp.Study(public=PUBLIC, schema=SCHEMA)
+QUESTIONS = {
+    "logit": ("logit", FORMULA, {"epsilon": 1}),
+    "hazard": ("hazard", SURVIVAL, {"epsilon": 1, "intervals": 6}),
+    "poisson": ("poisson", "k ~ x", {"epsilon": 1, "se_share": 0}),
+    "description": ("describe", ["x", "g", "k"], {"epsilon": 0.5, "by": "y"}),
+    "curves": ("survfit", "Surv(time, event) ~ g", {"epsilon": 1, "times": (6, 12, 24)}),
+    "effect": (
+        "treatment_effect",
+        "event ~ y",
+        {"epsilon": 1, "propensity_formula": "y ~ x", "propensity_epsilon": 1},
+    ),
+}
+SIMPLE = ("describe", ["x", "g"], {"epsilon": 0.5})
+
+
+class Seen(Site):
+    """The site as the service shows it to ann: what a later fit of hers asks."""
+
+    def __init__(self, site):
+        self._site = site
+
+    schema = property(lambda self: self._site.schema)
+    records = property(lambda self: self._site.records)
+    terms = property(lambda self: self._site.terms)
+    held = property(lambda self: self._site.held)
+
+    def put_public(self, table):
+        self._site.put_public(table, analyst="ann")
+
+    def received(self, query):
+        return self._site.received(query, analyst="ann")
+
+    def answer(self, query):
+        return self._site.answer(query, analyst="ann")
+
+
+class Place:
+    """A hospital's folder, and the files that come and go."""
+
+    def __init__(self, folder, **entries):
+        folder.chmod(0o700)
+        self.request, self.release = folder / "request.json", folder / "release.json"
+        PRIVATE.to_parquet(folder / "rows.parquet")
+        (folder / "rows.parquet").chmod(0o600)
+        SCHEMA.to_yaml(folder / "dictionary.yaml")
+        settings = {
+            "format": "hdpstats site",
+            "version": 1,
+            "data": "rows.parquet",
+            "schema": "dictionary.yaml",
+            "ledger": {"place": "ledger.db", "dataset": "trial", "epsilon": 1000, "delta": 1e-3},
+            "analysts": {"ann": EVERYTHING},
+            "timing": PATIENT,
+        } | entries
+        settings["requests"] = {"unsigned": "admitted"} | settings.get("requests", {})
+        self.file = folder / "site.yaml"
+        self.file.write_text(yaml.safe_dump(settings, sort_keys=False))
+        self.file.chmod(0o600)
+        open_account(settings, folder)
+
+    @property
+    def settings(self):
+        return SiteSettings.from_yaml(self.file)
+
+    @property
+    def ledger(self):
+        return hdp.Ledger.open_existing(self.file.with_name("ledger.db"))
+
+    @property
+    def spent(self):
+        return float(self.ledger.spent.epsilon)
+
+    def ask(self, kind, formula, options, study=STUDY, **more):
+        return hdp.request(kind, formula, study, path=self.request, **options, **more)
+
+    def answer(self, *, by=None, **options):
+        if by is not None and "sha256" not in options:
+            options["sha256"] = RequestFile.read(self.request).sha256
+        return answering.answer(self.settings, self.request, self.release, **{"prices": PRICES, "by": by} | options)
+
+    def read(self, **options):
+        return read_result(self.release, self.request, **options)
+
+
+def write_whole(path, fields):
+    """Write a release file anew, as whoever alters one can: with its hash, and without a signature."""
+    rest = {name: value for name, value in fields.items() if name not in ("sha256", "signature")}
+    path.write_text(codec.dumps({**rest, "sha256": codec.sha256(rest)}) + "\n")

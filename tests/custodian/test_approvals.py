@@ -1,0 +1,148 @@
+"""What is approved is what is charged: that request, of that analyst, for those data, at most at that cost."""
+
+import dataclasses
+import errno
+import json
+import os
+
+import pytest
+import yaml
+
+import hdpstats.api as hdp
+from hdpstats.custodian import approvals, approve, preview
+from hdpstats.custodian.approvals import NotApproved
+from hdpstats.exchange import RequestFile, questions
+from hdpstats.sites import LocalSite
+from tests.custodian.asked_by_files import SIMPLE, Place
+from tests.custodian.institution import EVERYTHING
+
+
+@pytest.fixture
+def place(tmp_path):
+    return Place(tmp_path, requests={"approval": "required"}, analysts={"ann": EVERYTHING, "bob": EVERYTHING})
+
+
+def shown(place, **options):
+    """Return the hash that a custodian reads in the dry run."""
+    return preview(place.settings, place.request, **options).splitlines()[0].split()[1].rstrip(",")
+
+
+def test_a_file_that_was_exchanged_after_it_was_looked_at_is_not_approved(place):
+    place.ask(*SIMPLE)
+    seen = shown(place, analyst="ann")
+    place.ask("describe", ["x", "secret"], {"epsilon": 50})
+    with pytest.raises(hdp.ArgumentError, match="all 64 digits"):
+        place.answer(analyst="ann", by="Dr Bos", sha256=seen)
+    for sha256 in (seen, shown(place, analyst="ann")[:12]):
+        with pytest.raises(hdp.ArgumentError, match="all 64 digits"):
+            approve(place.settings, place.request, by="Dr Bos", sha256=sha256, analyst="ann")
+    with pytest.raises(hdp.ArgumentError, match="given together"):
+        place.answer(analyst="ann", by="Dr Bos", sha256=None)
+    assert not place.settings.approvals.exists() or not place.settings.approvals.read_text()
+    assert place.spent == 0
+
+
+def test_an_approval_is_for_one_analyst_and_one_version_of_the_data(place):
+    place.ask(*SIMPLE)
+    approve(place.settings, place.request, by="Dr Bos", sha256=shown(place, analyst="ann"), analyst="ann")
+    with pytest.raises(NotApproved):
+        place.answer(analyst="bob")
+    entries = yaml.safe_load(place.file.read_text())
+    entries["ledger"]["version"] = 2
+    place.file.write_text(yaml.safe_dump(entries))
+    with pytest.raises(NotApproved):
+        place.answer(analyst="ann")
+    assert "not approved yet" in preview(place.settings, place.request, analyst="ann")
+    assert place.spent == 0
+
+
+def test_what_was_charged_in_vain_needs_an_approval_of_its_own(place, monkeypatch):
+    place.ask(*SIMPLE)
+
+    def killed(self, pace, prepared):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalSite, "_compute", killed)
+        with pytest.raises(KeyboardInterrupt):
+            place.answer(analyst="ann", by="Dr Bos")
+    assert place.spent == 0.5
+    with pytest.raises(NotApproved, match="given anew"):
+        place.answer(analyst="ann")
+    words = preview(place.settings, place.request, analyst="ann")
+    assert "of charges for this query 1 have no release" in words
+    assert "before a charge was in vain" in words
+    place.answer(analyst="ann", by="Dr Cox")
+    by = [json.loads(line)["by"] for line in place.settings.approvals.read_text().splitlines()]
+    assert by == ["Dr Bos", "Dr Cox"]
+    assert place.read().to_json()
+
+
+def test_no_query_costs_more_than_the_request_says(place, monkeypatch):
+    """Also where the code behind a kind is not what it was when the request was approved."""
+    place.ask(*SIMPLE)
+    dearer = dataclasses.replace(questions.KINDS["describe"], ask=lambda opened, spent: opened.release(epsilon=0.6))
+    approve(place.settings, place.request, by="Dr Bos", sha256=shown(place, analyst="ann"), analyst="ann")
+    monkeypatch.setattr(questions, "KINDS", {"describe": dearer})
+    with pytest.raises(hdp.MechanismError, match="more than its request says"):
+        place.answer(analyst="ann")
+    assert place.spent == 0
+
+
+@pytest.mark.parametrize("name", ["", "Dr\nBos", "\x1b[2K", "x" * 201])
+def test_who_approves_is_a_name_on_one_line(place, name):
+    place.ask(*SIMPLE)
+    with pytest.raises(hdp.ArgumentError):
+        place.answer(analyst="ann", by=name)
+    assert place.spent == 0
+
+
+def test_an_approval_that_cannot_be_written_leaves_nothing(place, monkeypatch):
+    place.ask(*SIMPLE)
+    place.settings.approvals.touch(mode=0o600)
+    write, calls = os.write, []
+
+    def full(number, content):
+        calls.append(content)
+        if len(calls) == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(number, content[:40])
+
+    with monkeypatch.context() as patched:
+        patched.setattr(approvals.os, "write", full)
+        with pytest.raises(hdp.ArgumentError, match="No space left"):
+            approve(place.settings, place.request, by="Dr Bos", sha256=shown(place, analyst="ann"), analyst="ann")
+    assert place.settings.approvals.read_text() == ""
+    approve(place.settings, place.request, by="Dr Bos", sha256=shown(place, analyst="ann"), analyst="ann")
+    assert "approved by Dr Bos" in preview(place.settings, place.request, analyst="ann")
+
+
+@pytest.mark.parametrize("content", ["{", "[]\n", '{"request": 1}\n', "[" * 100_000, "\xff"])
+def test_approvals_that_cannot_be_read_approve_nothing(place, content):
+    place.ask(*SIMPLE)
+    place.settings.approvals.write_text(content, encoding="latin-1")
+    place.settings.approvals.chmod(0o600)
+    with pytest.raises(hdp.ArgumentError, match="cannot be read"):
+        place.answer(analyst="ann")
+    place.settings.approvals.chmod(0o666)
+    with pytest.raises(hdp.ArgumentError, match="others than the owner may write"):
+        place.answer(analyst="ann")
+    assert place.spent == 0
+
+
+def test_an_approval_is_of_the_bytes_that_are_answered(place, monkeypatch):
+    """The file is read once: one that is exchanged between approval and answer is not what is answered."""
+    place.ask(*SIMPLE)
+    read, times = RequestFile.from_bytes, []
+
+    def exchanged(content, **options):
+        times.append(content)
+        place.ask("describe", ["x", "secret"], {"epsilon": 50})
+        return read(content, **options)
+
+    asked = RequestFile.read(place.request)
+    monkeypatch.setattr(RequestFile, "from_bytes", exchanged)
+    made = place.answer(analyst="ann", by="Dr Bos", sha256=asked.sha256)
+    assert len(times) == 1
+    assert made.request_sha256 == asked.sha256
+    assert place.spent == 0.5

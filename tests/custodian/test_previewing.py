@@ -1,0 +1,182 @@
+"""The dry run: what a custodian reads is all that a request asks and costs, whatever the analyst writes into it."""
+
+import json
+import os
+
+import pytest
+
+import hdpstats.api as hdp
+from hdpstats import __version__
+from hdpstats.cli import main
+from hdpstats.custodian import preview
+from hdpstats.records import codec
+from tests.custodian.asked_by_files import QUESTIONS, SIMPLE, STUDY, Place
+from tests.custodian.institution import EVERYTHING
+from tests.custodian.people import PUBLIC
+
+
+@pytest.fixture
+def place(tmp_path):
+    return Place(tmp_path)
+
+
+def altered(place, change):
+    """Change the fields of the request file, and return what its custodian reads."""
+    fields = json.loads(place.request.read_text())
+    change(fields)
+    place.request.write_text(codec.dumps(fields))
+    return preview(place.settings, place.request)
+
+
+FORGED = "\napproved by Dr Bos at 2026-01-01T00:00:00Z"
+HOSTILE = (FORGED, "\x1b[2J\x1b[H", "\u202e", "\ud800", "\r", "\u2028", "\x9b2J")
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_no_request_forges_a_line_or_moves_the_cursor(place, text):
+    place.ask(*SIMPLE)
+    plain = preview(place.settings, place.request).splitlines()
+    for change in (
+        lambda fields: fields["question"].update(what=["x", f"g{text}"]),
+        lambda fields: fields["question"]["options"].update(by=f"y{text}"),
+        lambda fields: fields["question"].update(kind="logit", what=f"y ~ x{text}", options={}),
+    ):
+        place.ask(*SIMPLE)
+        try:
+            words = altered(place, change)
+        except hdp.HdpError as error:
+            words = str(error)
+        else:
+            assert len(words.splitlines()) <= len(plain) + 2
+            assert not any(line.startswith("approved") for line in words.splitlines())
+            assert words.replace("\n", "").isprintable()
+    for version in (f"{__version__}{text}", text, ""):
+        place.ask(*SIMPLE)
+        with pytest.raises(hdp.ArgumentError, match="hdpstats must be a version"):
+            altered(place, lambda fields, version=version: fields.update(hdpstats=version))
+
+
+def test_errors_on_the_console_are_printable(place, capsys):
+    place.ask(*SIMPLE)
+    fields = json.loads(place.request.read_text())
+    fields["question"]["options"]["\x1b[2J\u202e"] = 1
+    place.request.write_text(codec.dumps(fields))
+    assert main(["site", "answer", str(place.file), str(place.request), "--dry-run"]) == 2
+    told = capsys.readouterr().err
+    assert "\\x1b[2J\\u202e is not an argument" in told
+    assert told.strip().isprintable()
+
+
+def test_no_option_passes_for_another_one(place):
+    place.ask(*SIMPLE)
+    words = altered(place, lambda fields: fields["question"]["options"].update(by="y; epsilon 0.001"))
+    assert "by 'y; epsilon 0.001'" in words
+    assert "may spend epsilon 0.5\n" in words
+
+
+def test_all_of_the_cost_is_shown(place):
+    """Its delta too, wherever it is asked, and the sum of an effect and its propensity model."""
+    place.ask("describe", ["x", "g"], {"epsilon": 0.5, "delta": 1e-6})
+    assert "in all it may cost epsilon = 0.5, delta = 1e-06" in preview(place.settings, place.request)
+    place.ask(*QUESTIONS["effect"])
+    assert "in all it may cost epsilon = 2, delta = 0" in preview(place.settings, place.request)
+    place.ask("logit", "y ~ x", {"epsilon": 1, "delta": 1e-6, "mechanism": "public_hessian"})
+    words = preview(place.settings, place.request)
+    assert "in all it may cost epsilon = 1, delta = 1e-06" in words
+    assert "has Gaussian noise, for which a part of the account is set aside: epsilon = 500.5" in words
+
+
+def test_what_the_account_or_the_cap_does_not_afford_is_said(tmp_path):
+    place = Place(tmp_path, analysts={"ann": EVERYTHING | {"epsilon": 0.4}})
+    place.ask(*SIMPLE)
+    words = preview(place.settings, place.request)
+    assert "may receive epsilon = 0.4, delta = 0" in words
+    with pytest.raises(hdp.InsufficientBudget):
+        place.answer()
+    assert "would be refused: more than is left" in preview(place.settings, place.request)
+
+
+@pytest.mark.parametrize("value", [-5, 0, True, "1", None, [1]])
+def test_no_part_of_an_epsilon_takes_from_the_other(place, value):
+    place.ask(*QUESTIONS["effect"])
+    with pytest.raises(hdp.ArgumentError, match="propensity_epsilon must be given, one number above 0"):
+        altered(place, lambda fields: fields["question"]["spending"].update(propensity_epsilon=value))
+
+
+@pytest.mark.parametrize("value", [-1, 1, 5, "x", [1e-6], True, None])
+def test_a_delta_is_one_from_0_to_1(place, value):
+    place.ask(*SIMPLE)
+    with pytest.raises(hdp.HdpError, match="delta must be"):
+        altered(place, lambda fields: fields["question"]["options"].update(delta=value))
+
+
+def test_files_that_never_end_are_refused_unread(place):
+    place.ask(*SIMPLE)
+    place.request.unlink()
+    os.mkfifo(place.request)
+    with pytest.raises(hdp.ArgumentError, match="not an ordinary file"):
+        preview(place.settings, place.request)
+    place.request.unlink()
+    place.request.symlink_to("/dev/zero")
+    with pytest.raises(hdp.ArgumentError, match="not an ordinary file"):
+        preview(place.settings, place.request)
+    place.request.unlink()
+    with place.request.open("wb") as file:
+        file.truncate(2**40)  # a sparse file
+    with pytest.raises(hdp.ArgumentError, match="longer than"):
+        preview(place.settings, place.request)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 100_000, "[" + "[]," * 200_000 + "1]", '{"a":' * 50_000, '{"format":' + "9" * 5000 + "}", '"x"', "\ufeff{}"],
+)
+def test_texts_of_other_shapes_are_refused(place, text):
+    place.request.write_text(text)
+    with pytest.raises(hdp.ArgumentError, match="not a request file"):
+        preview(place.settings, place.request)
+
+
+def test_public_rows_have_nothing_besides(place):
+    """Columns of no schema and persons of no unit are in no hash, and would mean nothing."""
+    place.ask(*SIMPLE)
+    with pytest.raises(hdp.SiteError, match="a column 'zz"):
+        altered(place, lambda fields: fields["public"]["columns"].update(zz=[1] * len(PUBLIC)))
+    place.ask(*SIMPLE)
+    with pytest.raises(hdp.SiteError, match="whose row each is"):
+        altered(place, lambda fields: fields["public"].update(persons=[1] * len(PUBLIC)))
+
+
+def test_public_rows_are_no_more_than_the_service_takes(tmp_path):
+    place = Place(tmp_path, limits={"public": 2000, "query": 2000, "bytes_each": 2000})
+    place.ask(*QUESTIONS["logit"])
+    assert "would be refused: the request is longer" in preview(place.settings, place.request)
+    with pytest.raises(hdp.SiteError, match="longer than the site accepts"):
+        place.answer()
+    assert place.spent == 0
+
+
+def test_an_effect_that_is_refused_is_refused_before_its_propensity_is_charged(tmp_path):
+    fits = {"mechanisms": ["objective", "description", "count"], "models": ["regression"]}
+    place = Place(tmp_path, analysts={"ann": fits})
+    kind, formula, options = QUESTIONS["effect"]
+    place.ask(kind, formula, options)
+    assert "not permitted to ann" in preview(place.settings, place.request)
+    with pytest.raises(hdp.SiteError, match="does not permit"):
+        place.answer()
+    place.ask(kind, "event ~ g", options)
+    with pytest.raises(hdp.FormulaError, match="the treatment of the weighting alone"):
+        place.answer()
+    assert place.spent == 0
+
+
+def test_a_request_of_another_version_is_said_to_be(place):
+    place.ask(*SIMPLE)
+    words = altered(place, lambda fields: fields.update(hdpstats="0.0.7"))
+    assert f"written with hdpstats 0.0.7; this is {__version__}, which may ask otherwise" in words
+
+
+def test_a_question_is_short_enough_to_be_read(place):
+    study = STUDY
+    with pytest.raises(hdp.ArgumentError, match="at most 50000 characters"):
+        hdp.request("describe", ["x" * 100] * 600, study, epsilon=1)

@@ -1,0 +1,74 @@
+"""The calls whose ledger and files are kept as a version wrote them: `tools/golden.py` writes them, tests read them.
+
+A folder is never written anew. A later version that writes otherwise adds a folder of its own, and goes on reading the
+older ones.
+"""
+
+import json
+
+import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
+
+SCHEMA = hdp.Schema(
+    age=hdp.Continuous(20, 90, complete=True),
+    nodes=hdp.Continuous(0, 40, complete=True),
+    size=hdp.Categorical(["<=20", "20-50", ">50"]),
+    hormon=hdp.Binary(complete=True),
+    time=hdp.Duration(2557, unit="days"),
+    event=hdp.Binary(),
+    event3=hdp.Binary(),
+)
+TERMS = {"rotterdam": {}, "rotterdam, number protected": {"relation": "add_or_remove_one"}}
+TOTAL = {"epsilon": 30, "delta": 1e-5, "gaussian": hdp.Budget(epsilon=5, delta=5e-6)}
+
+
+def ledger(path, dataset, **options):
+    """Return an account of a file, on its terms."""
+    return hdp.Ledger(path, dataset=dataset, **TOTAL, **TERMS[dataset], **options)
+
+
+def site(path, dataset, **options):
+    """Return the site of an account: every second patient of Rotterdam."""
+    declared = {"n_max": 2000} if TERMS[dataset] else {}
+    rows, account = hdp.datasets.load_rotterdam().iloc[::2], ledger(path, dataset, create=False)
+    return hdp.LocalSite(rows, schema=SCHEMA, ledger=account, **declared, **options)
+
+
+def study(private):
+    """Return the study of a site, with the patients of a trial as public rows."""
+    return hdp.Study(private=private, public=hdp.datasets.load_gbsg())
+
+
+def effect(data):
+    """Return a treatment effect, with the propensity model that it rests on."""
+    weighting = hdp.propensity("hormon ~ age", data, epsilon=2).weights("overlap")
+    return hdp.treatment_effect("event3 ~ hormon", data, weighting, epsilon=0.5)
+
+
+CALLS = {
+    "logit": lambda data: hdpf.logit("event3 ~ age + hormon", data).fit(epsilon=0.5),
+    "rounds": lambda data: hdpf.logit("event3 ~ age", data).fit(epsilon=1, delta=1e-6, mechanism="clipped_newton"),
+    "multinomial": lambda data: hdpf.multinomial("size ~ age", data).fit(epsilon=0.5, se_share=0, describe=False),
+    "hazard": lambda data: hdpf.hazard("Surv(time, event) ~ hormon", data, intervals=6).fit(epsilon=0.5),
+    "describe": lambda data: hdp.describe(data, ["age", "size"], by="hormon", epsilon=0.5),
+    "survfit": lambda data: hdpf.survfit("Surv(time, event) ~ hormon", data, times=6).fit(epsilon=0.5),
+    "effect": effect,
+}
+"""What is asked of each account, in this order."""
+KEPT = ("logit", "rounds", "describe", "survfit", "effect")
+"""The results of the first account that are kept as files."""
+
+
+def releases(result):
+    """Return the releases that a result consists of, as its JSON has them, without their places in the ledger."""
+    found = []
+
+    def look(part):
+        if isinstance(part, dict) and "events" in part and "kind" in part:
+            found.append({name: value for name, value in part.items() if name != "entry"})
+        elif isinstance(part, dict | list):
+            for each in part.values() if isinstance(part, dict) else part:
+                look(each)
+
+    look(json.loads(result.to_json()))
+    return found

@@ -1,0 +1,71 @@
+"""Write the ledger and the files of this version that later versions must read: ``python tools/golden.py``.
+
+Run once for a release whose files are written otherwise than those of the last one; the folder must not exist yet.
+"""
+
+import datetime
+import sqlite3
+import sys
+import warnings
+from contextlib import closing
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import hdpstats
+import hdpstats.api as hdp
+from hdpstats.exchange import ReleaseFile
+from hdpstats.ledger.signing import SigningKey
+from tests.golden import calls
+
+FOLDER = Path(__file__).parents[1] / "tests" / "golden"
+
+
+def main() -> int:
+    """Ask everything, and keep what it wrote."""
+    folder = FOLDER / hdpstats.__version__
+    folder.mkdir()
+    path, first = folder / "ledger.db", next(iter(calls.TERMS))
+    key = SigningKey.generate()
+    (folder / "site.pub").write_text(key.public_pem, encoding="ascii")
+    calls.SCHEMA.to_yaml(folder / "schema.yaml")
+    for dataset in calls.TERMS:
+        calls.ledger(path, dataset, create=True)
+        data = calls.study(calls.site(path, dataset, signing_key=key))
+        for name, call in calls.CALLS.items():
+            result = call(data)
+            if dataset == first and name in calls.KEPT:
+                result.to_json(folder / f"{name}.json")
+    account = calls.ledger(path, first, create=False)
+    account.grant("ana", epsilon=5, most_charges=10)
+    account.signed_head(key).write(folder / "head.json")
+    account.export(folder / "export.json")
+    _exchange(folder, calls.site(path, first, signing_key=key))
+    with closing(sqlite3.connect(path)) as connection:  # one file, without a log beside it
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        connection.execute("PRAGMA journal_mode=DELETE")
+    for leftover in folder.glob("ledger.db-*"):
+        leftover.unlink()
+    print(
+        f"{folder} written on {datetime.datetime.now(datetime.UTC).date()}: {sorted(p.name for p in folder.iterdir())}"
+    )
+    return 0
+
+
+def _exchange(folder: Path, site: hdp.LocalSite) -> None:
+    """Write a request file, and the file of the site's answers to it."""
+    asked = hdp.request("logit", "event3 ~ age + hormon", calls.study(site), epsilon=0.5, attach_public=False)
+    asked.write(folder / "request.json")
+    result = asked.question.ask(calls.study(site))
+    given = result.released
+    answers = [(given.counting, given.count)] if given.count is not None else []
+    if given.description is not None:
+        answers += [(given.description.queries[0][1], given.description.releases[0][1])]
+    answers += [(given.query, given.release)]
+    made = ReleaseFile(request_sha256=asked.sha256, facts=site.facts, answers=tuple(answers))
+    (folder / "release.json").write_text(made.to_json() + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    sys.exit(main())
