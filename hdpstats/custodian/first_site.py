@@ -111,8 +111,11 @@ $analysts
 # The key that releases are signed with.
 signing:
   key: signing.key
-# Whether request files need somebody's approval by name before they are charged: none or required.
-#requests: {approval: none}
+# How request files are answered: hdpstats site answer, hdpstats site watch.
+#requests:
+#  approval: none             # required: somebody approves each by name before it is charged
+#  keys: {}                   # by analyst, files of public keys that requests are signed with
+#  unsigned: refused          # admitted: requests without a signature, of analysts without a key
 
 # Without a token, for this machine alone: /live, /ready, /version, /metrics (Prometheus).
 health:
