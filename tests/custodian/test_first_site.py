@@ -162,8 +162,8 @@ def test_a_service_without_rights_serves_from_settings_it_cannot_write(reached):
     steps += [
         "mount -o remount,bind,ro /",
         f"if touch {place}/written 2>/dev/null; then exit 3; fi",
-        f"exec setpriv --reuid={owner.st_uid} --regid={owner.st_gid} --clear-groups --inh-caps=-all --bounding-set=-all "
-        f"--no-new-privs {sys.executable} -m hdpstats.cli site serve {place}/site.yaml",
+        f"exec setpriv --reuid={owner.st_uid} --regid={owner.st_gid} --clear-groups --inh-caps=-all "
+        f"--bounding-set=-all --no-new-privs {sys.executable} -m hdpstats.cli site serve {place}/site.yaml",
     ]
     log = heads / "log"
     environment = os.environ | {"NUMBA_CACHE_DIR": str(state / "compiled"), "OMP_NUM_THREADS": "1"}
