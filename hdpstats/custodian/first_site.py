@@ -322,8 +322,8 @@ def write_site(
     head = Path(heads).absolute() if heads is not None else place / "heads" / f"{name}.head"
     account = str(kept / "ledger.db") if ledger is None else ledger
     try:
-        for each in (place, kept, head.parent):
-            each.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for made in (place, kept, head.parent):
+            made.mkdir(mode=0o700, parents=True, exist_ok=True)
         _write_rows(place, data, schema)
         _write_certificates(place, host=host, analysts=names, days=lasting)
         write_keys(place / "tokens")

@@ -391,8 +391,8 @@ CODES: Final[Mapping[str, Refusal]] = MappingProxyType(
         "ledger": Refusal(
             503,
             LedgerError,
-            "the site's ledger cannot be used now: repeat the call later, or ask the custodian, whose log says why; a query "
-            "that was charged is not charged again",
+            "the site's ledger cannot be used now: repeat the call later, or ask the custodian, whose log says why; a "
+            "query that was charged is not charged again",
         ),
         "failed": Refusal(
             500,
