@@ -206,12 +206,12 @@ def _add_ledger(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     restoring.add_argument(
         "--count-as-spent", action="store_true", help="restore it with nothing left where entries are lost"
     )
-    backing.add_argument("out", metavar="OUT", type=Path, help="the file to write, which must not exist")
     losing.add_argument("--dataset", metavar="NAME", help="of a ledger that is gone: the custodian's name for the data")
     losing.add_argument("--epsilon", metavar="E", type=_amount, help="of a ledger that is gone: the total agreed once")
     losing.add_argument("--delta", metavar="D", type=_amount, default=Fraction(0), help="its delta; 0 by default")
     for verb in (backing, losing, opening, grant, show, verify, export, disclosing, heading):
         verb.add_argument("file", metavar="FILE", type=_place, help="the ledger's file, or a database URL, no password")
+    backing.add_argument("out", metavar="OUT", type=Path, help="the file to write, which must not exist")
     opening.add_argument("--dataset", metavar="NAME", required=True, help="the custodian's name for the data")
     for verb in (grant, show, export, disclosing, heading):
         verb.add_argument("--dataset", metavar="NAME", help="needed where the file holds several datasets")

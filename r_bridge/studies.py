@@ -194,11 +194,14 @@ def ledger_export(ledger: hdp.Ledger | hdp.Study, path: str) -> None:
 def study(**parts: Any) -> Any:
     """Return a study."""
     options, private = dict(parts), parts.get("private")
-    if options.pop("invented", False):
-        for frame in private.values() if isinstance(private, dict) else [private]:
-            mark(frame)
-    if options.pop("public_invented", False):
-        mark(options["public"])
+    sources = private.values() if isinstance(private, dict) else [private]
+    marked = [
+        *(sources if options.pop("invented", False) else []),
+        *([parts.get("public")] if options.pop("public_invented", False) else []),
+    ]
+    for rows in marked:
+        if isinstance(rows, pd.DataFrame):
+            mark(rows)
     labels = options.pop("labels", None)
     if labels is not None:
         sources = private.values() if isinstance(private, dict) else [private]

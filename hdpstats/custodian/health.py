@@ -69,7 +69,7 @@ class State:
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="readiness")
         self._found: Future[str | None] | None = None
         self._at = 0.0
-        disable_created_metrics()  # when something was counted first
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # when something was counted first
         self._registry = CollectorRegistry()
         about = Info("hdpstats", "The package and what it talks in", registry=self._registry)
         about.info({key: str(value) for key, value in version().items()})

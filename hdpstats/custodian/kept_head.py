@@ -520,6 +520,21 @@ def check_usable(settings: SiteSettings, ledger: Ledger) -> None:
             )
 
 
+def compare_heads(settings: SiteSettings, ledger: Ledger) -> None:
+    """Compare a ledger with every head that is kept; where none is kept yet nothing is said.
+
+    Raises
+    ------
+    LedgerError
+        The ledger is older than what is kept, or another one.
+    """
+    kept = {store: head for store in head_stores(settings) if (head := store.read()) is not None}
+    if kept:
+        hashes = ledger.verify_after(min(head.entries for head in kept.values())).hashes
+        for store, head in kept.items():
+            check_kept(head, hashes, store)
+
+
 def known_heads(settings: SiteSettings) -> tuple[KnownHead, ...]:
     """Return what the places of the settings keep of the ledger, for a backup to be compared with."""
     kept = {store.name: store.read() for store in head_stores(settings)}

@@ -7,7 +7,7 @@ is the custodian's alone: who asked for what, and what was spent by whom.
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pandas as pd
 
@@ -165,7 +165,7 @@ def _released(history: pd.DataFrame, *, everything: bool) -> str:
     return "\n".join([*([f"({left} earlier ones: --all shows them)"] if left else []), *lines])
 
 
-def in_words(row: Mapping[str, object]) -> str:
+def in_words(row: Mapping[Any, Any]) -> str:
     """Say what a charge was for, from a row of `hdpstats.ledger.Ledger.history`."""
     kind = str(row["mechanism"]).partition("/")[0]
     model = row["model"] if isinstance(row["model"], str) else "a model"

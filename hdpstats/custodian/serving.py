@@ -50,6 +50,7 @@ from hdpstats.custodian.kept_head import (
     account_for_serving,
     caps_of,
     check_usable,
+    compare_heads,
     declare,
     head_stores,
     held_open,
@@ -474,6 +475,7 @@ def described(settings: SiteSettings, show: Callable[[RowsCheck], None] | None =
         TokenVerifier(service.identities)
     check_files(settings)
     site, rows_check = _site(settings, open_account(settings))
+    compare_heads(settings, site.ledger)
     if show is not None:
         show(rows_check)
     check_acknowledged(rows_check, settings)

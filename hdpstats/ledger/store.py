@@ -398,8 +398,14 @@ class Store:
         if not tables >= _OURS:
             if tables >= {ACCOUNT.name, ENTRY.name}:
                 raise self._foreign("an unknown one")
-            if tables or not self._create:
+            if tables:
                 raise LedgerError(f"{self.place} is a database but no ledger; name a ledger or a new file")
+            if not self._create:
+                raise LedgerError(
+                    f"{self.place} is empty, and no ledger. If one was there, it is lost: restore its newest backup "
+                    "(hdpstats ledger restore), since a new one would start from zero. If the account is new: hdpstats "
+                    "ledger open"
+                )
             for definition in _definitions(connection.dialect):
                 connection.exec_driver_sql(definition)
             connection.execute(insert(LEDGER).values(format=FORMAT))

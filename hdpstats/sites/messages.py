@@ -389,7 +389,10 @@ CODES: Final[Mapping[str, Refusal]] = MappingProxyType(
             "may be sent again); was it written for the site's schema and people?",
         ),
         "ledger": Refusal(
-            503, LedgerError, "the site's ledger cannot be used; a query that was charged is not charged again"
+            503,
+            LedgerError,
+            "the site's ledger cannot be used now: repeat the call later, or ask the custodian, whose log says why; a "
+            "query that was charged is not charged again",
         ),
         "failed": Refusal(
             500,

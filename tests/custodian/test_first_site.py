@@ -1,11 +1,13 @@
 """The files of a new site: they are enough to serve from, and explain every key."""
 
 import configparser
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -119,43 +121,58 @@ def test_the_unit_serves_the_settings_and_waits_for_the_drain(folder):
         assert [line for line in ours if "User" not in line and "not executable" not in line] == []
 
 
+def test_the_container_asks_the_address_of_health(folder):
+    lines = (folder / "Containerfile").read_text().splitlines()
+    command = json.loads(next(line for line in lines if line.startswith("HEALTHCHECK")).partition("CMD ")[2])
+    health = SiteSettings.from_yaml(folder / "site.yaml").health
+    assert f"http://127.0.0.1:{health.port}/ready" in command[-1]
+    assert subprocess.run([sys.executable, *command[1:]], capture_output=True, check=False).returncode == 1  # none runs
+    assert json.loads(lines[-1].removeprefix("CMD ")) == ["hdpstats", "site", "serve", f"{folder}/site.yaml"]
+
+
+@pytest.fixture
+def reached():
+    """A folder that every user reaches, which those of pytest are not."""
+    with tempfile.TemporaryDirectory(prefix="hdpstats-site-", dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
 @pytest.mark.wide
-def test_a_service_without_rights_serves_from_settings_it_cannot_write(tmp_path):
+def test_a_service_without_rights_serves_from_settings_it_cannot_write(reached):
     """The command of unit and container, by a user without rights, who sees all but state and head read-only."""
-    if os.geteuid() != 0:
-        pytest.fail("this test makes a user of no rights of root: run it as root")
-    place, state, heads = (tmp_path / name for name in ("etc", "state", "heads"))
-    for each in (tmp_path, *tmp_path.parents[:-1]):
-        each.chmod(each.stat().st_mode | 0o011)
+    place, state, heads, elsewhere = (reached / name for name in ("etc", "state", "heads", "python"))
     write_site(place, dataset="trial", state=state, heads=heads / "trial.head", user="nobody", port=18443)
     settings = SiteSettings.from_yaml(place / "site.yaml")
     Ledger(settings.ledger.place, dataset="trial", epsilon=3, create=True)
     note(settings)
-    user = place.stat().st_gid
+    owner = state.stat()
     for each in (*state.iterdir(), *heads.iterdir()):
-        os.chown(each, state.stat().st_uid, user)
+        os.chown(each, owner.st_uid, owner.st_gid)
+    steps = [f"mount --bind {each} {each}" for each in (state, heads)]
     python = Path(sys.base_prefix)
-    reached, elsewhere = "", tmp_path / "python"
     if python.is_relative_to("/root"):  # which nobody else reaches: as if Python were installed elsewhere
         elsewhere.mkdir()
-        reached = (
-            f"mount --bind {python} {elsewhere} && mount -t tmpfs -o mode=755 none /root && mkdir -p {python} && "
-            f"mount --bind {elsewhere} {python} && "
-        )
-    inside = reached + (
-        f"mount --bind {state} {state} && mount --bind {heads} {heads} && mount -o remount,bind,ro / && "
-        f"mount -t tmpfs tmpfs /run && exec setpriv --reuid={state.stat().st_uid} --regid={user} --clear-groups "
-        f"--inh-caps=-all --bounding-set=-all --no-new-privs "
-        f"{sys.executable} -m hdpstats.cli site serve {place}/site.yaml"
-    )
-    log = tmp_path / "log"
+        steps += [
+            f"mount --bind {python} {elsewhere}",
+            "mount -t tmpfs -o mode=755 none /root",
+            f"mkdir -p {python}",
+            f"mount --bind {elsewhere} {python}",
+        ]
+    steps += [
+        "mount -o remount,bind,ro /",
+        f"if touch {place}/written 2>/dev/null; then exit 3; fi",
+        f"exec setpriv --reuid={owner.st_uid} --regid={owner.st_gid} --clear-groups --inh-caps=-all "
+        f"--bounding-set=-all --no-new-privs {sys.executable} -m hdpstats.cli site serve {place}/site.yaml",
+    ]
+    log = heads / "log"
     environment = os.environ | {"NUMBA_CACHE_DIR": str(state / "compiled"), "OMP_NUM_THREADS": "1"}
     with log.open("ab") as stream:
-        process = subprocess.Popen(
-            ["unshare", "--mount", "sh", "-ec", inside], stderr=stream, stdout=stream, env=environment
-        )
+        command = ["unshare", "--mount", "sh", "-ec", " && ".join(steps)]
+        process = subprocess.Popen(command, stderr=stream, stdout=stream, env=environment)
     try:
         until(lambda: "running on" in log.read_text() or process.poll() is not None, log.read_text, pause=0.1)
+        assert process.poll() is None, log.read_text()
         assert main(["site", "health", str(place / "site.yaml")]) == 0
         process.terminate()
         assert process.wait(60) == 0

@@ -519,6 +519,8 @@ def test_after_a_loss_a_head_is_replaced_only_where_nothing_is_left(institution,
     hdp.Ledger(place, dataset="trial", epsilon=1000, delta=1e-3, create=True)  # another one
     with pytest.raises(hdp.LedgerError, match=r"ledger restore BACKUP PLACE --site.*hdpstats ledger\s+lost PLACE"):
         note(settings)
+    with pytest.raises(hdp.LedgerError, match="is not among them"):
+        serving.described(settings)
     with pytest.raises(hdp.LedgerError, match="has something left"):
         note(settings, after_loss=True)
     count_as_spent(place)
