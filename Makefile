@@ -33,9 +33,6 @@ THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 TESTS_OF_CELLS := tests/properties/test_cells_apart.py tests/properties/test_total_maps.py tests/unit/schema
 TESTS_OF_CELLS_NEED := hypothesis pytest pytest-benchmark pytest-randomly
 
-# Requirements of CI and of releases, each with the hashes of its files.
-LOCKING := --quiet --generate-hashes --allow-unsafe --strip-extras --no-header --no-annotate --no-emit-index-url --no-emit-find-links
-
 .PHONY: demo test test-wide test-entropy test-pandas2 setup compiled debs lint style types layers docs docs-serve docs-archive validate audit bench release lock clean
 .DEFAULT_GOAL := setup
 
@@ -111,13 +108,12 @@ bench: setup
 release: debs $(VENV)/release/.ready
 	$(VENV)/release/bin/python tools/release.py
 
-lock: $(VENV)/release/.ready
-	$(VENV)/release/bin/pip-compile $(LOCKING) --upgrade --extra all --extra r-cells --extra dev --build-deps-for editable -o tools/requirements-ci.txt pyproject.toml
-	$(VENV)/release/bin/pip-compile $(LOCKING) --upgrade -o tools/requirements-release.txt tools/requirements-release.in
+lock: $(VENV)/.core debs
+	$(BIN)/python tools/lock.py
 
 $(VENV)/release/.ready: pyproject.toml tools/requirements-release.txt
 	$(PYTHON) -m venv $(VENV)/release
-	$(VENV)/release/bin/python -m pip install --quiet --requirement tools/requirements-release.txt
+	$(VENV)/release/bin/python -m pip install --quiet --require-hashes --requirement tools/requirements-release.txt
 	@touch $@
 
 # A virtual environment with the package alone: all that the demo needs.

@@ -243,12 +243,15 @@ def _planted(question: Asked, setting: Setting, claimed: Claim) -> dict[str, boo
 
 
 def _dearer(query: Query) -> Query:
-    """Return a query whose noise is for three times what it costs: three times epsilon, nine times mu squared."""
+    """Return a query whose noise is for three times what it costs: three times epsilon, nine times mu squared.
+
+    Rounds state what they cost beside what the fit keeps, which must allow it.
+    """
     asked = cast(Any, query)
     if isinstance(query, ClippedNewtonQuery) and query.mu_squared:
-        return replace(query, mu_squared=9 * query.mu_squared)
+        return replace(query, mu_squared=9 * query.mu_squared, epsilon=10 * query.epsilon)
     if isinstance(query, PublicHessianQuery):
-        return replace(query, cost=(9 if query.delta else 3) * query.cost, epsilon=3 * query.epsilon)
+        return replace(query, cost=(9 if query.delta else 3) * query.cost, epsilon=10 * query.epsilon)
     return cast(Query, replace(asked, epsilon=3 * asked.epsilon))
 
 

@@ -275,7 +275,9 @@ def check_signatures(result: "Result", keys: Sequence[VerifyingKey]) -> int:
     """
     given = result.released
     known, sample = given.description, given.sample or ()
-    asked = [] if known is None else [(dict(known.queries).get(name), each) for name, each in known.releases]
+    asked: list[tuple[Query | None, Release]] = []
+    if known is not None:
+        asked += [(dict(known.queries).get(name), each) for name, each in known.releases]
     of_sample = given.sample_queries or ()
     asked += zip((*of_sample, *[None] * (len(sample) - len(of_sample))), sample, strict=False)
     shown_twice = bool(sample) and (given.query, given.release) == (asked[-1][0], sample[-1])

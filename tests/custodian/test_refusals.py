@@ -149,12 +149,12 @@ def bodies():
 
 @pytest.mark.covering(1)
 @pytest.mark.parametrize("body", bodies())
-@pytest.mark.parametrize("address", ["/v1/answer", "/v1/cost"])
+@pytest.mark.parametrize("address", ["/v1/answer", "/v1/cost", "/v1/received"])
 def test_a_body_that_is_no_query(raw, unchanged, body, address):
     assert code(raw.post(address, content=bodies()[body])) == "malformed"
 
 
-@pytest.mark.parametrize("address", ["/v1/answer", "/v1/cost"])
+@pytest.mark.parametrize("address", ["/v1/answer", "/v1/cost", "/v1/received"])
 @pytest.mark.parametrize("text", ["[" * 100_000, "[" + "[]," * 60_000 + "[]]"])
 def test_a_body_of_more_parts_than_are_read(raw, unchanged, text, address):
     response = raw.post(address, content=text)
