@@ -35,6 +35,8 @@ METHODS: Final[dict[str, Callable[..., Any]]] = {
     },
     "to_json": partial(method, SAVED, "result", "to_json"),
     "effect_tidy": partial(method, (hdp.TreatmentEffect,), "effect", "tidy"),
+    "effect_by_site": partial(method, (hdp.TreatmentEffect,), "effect", "by_site"),
+    "effect_with_balance": partial(method, (hdp.TreatmentEffect,), "effect", "with_balance"),
     "weighted_balance_tidy": partial(method, (hdp.Balance,), "balance", "tidy"),
     **{
         f"description_{name}": partial(method, (hdp.Description,), "description", name)

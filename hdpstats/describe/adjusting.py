@@ -153,7 +153,7 @@ def weighted_public_rows(study: Study, weighting: Weighting, outcome: Outcome) -
     lacking = ~public.complete((*design.needs, *outcome.names))[public.complete(design.needs)]
     X, treated = design.matrix(whole), whole.numeric[design.response]
     e = 1.0 / (1.0 + np.exp(-(X @ alpha)))
-    inverse = np.linalg.inv((X.T * (e * (1.0 - e))) @ X)
+    inverse: FloatArray = np.asarray(np.linalg.inv((X.T * (e * (1.0 - e))) @ X), dtype=np.float64)
     influences = ((X * (treated - e)[:, None]) @ inverse)[lacking]
     raw = public.raw(tuple(dict.fromkeys((*design.needs, *outcome.names))))
     return WeightedRows(

@@ -46,7 +46,7 @@ from typing import Final, final
 import numpy as np
 from scipy.special import expit
 
-from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.inference import draws
 from hdpstats.inference.life_tables import HazardErrors, LifeTable
 from hdpstats.inference.overlap import PIECE, RIDGE, PropensityErrors, WeightedPeople
@@ -92,7 +92,7 @@ def hazard_slopes(
     return found
 
 
-def _maximum(Z: FloatArray, failed: FloatArray, d: FloatArray, spent: FloatArray, *, ridge: float) -> FloatArray:
+def _maximum(Z: FloatArray, failed: BoolArray, d: FloatArray, spent: FloatArray, *, ridge: float) -> FloatArray:
     """Return the maximum of the penalised likelihood, by Newton's method with steps of at most 1."""
     beta, own = np.zeros(Z.shape[1]), Z[failed].sum(axis=0)
     some = d > 0.0

@@ -166,6 +166,11 @@ def compare(curves: "SurvivalCurves", result: object, over: object, *, alpha: fl
     """Return the comparison; see `hdpstats.results.SurvivalCurves.compare`."""
     if not isinstance(result, Result):
         raise ArgumentError(f"result must be that of a hazard model, not {type(result).__name__}", argument="result")
+    if curves.adjusted is not None:
+        raise ArgumentError(
+            "compare needs curves of people as they are, and these are of weighted people: leave weighting out",
+            argument="self",
+        )
     horizon, z = hazard_facts(result.facts).grid.horizon, normal_quantile(alpha)
     people = population(result, result.public_rows, over)
     frame, weights = people.frame.reset_index(drop=True), people.weights

@@ -319,6 +319,12 @@ class SurvivalCurves(Reported, Saved):
         return self._read[key]
 
     def _public(self) -> Sequence[GroupCurve]:
+        if self.public is None and self.adjusted is not None:
+            raise ArgumentError(
+                "source must be 'private': public people's treatment does not follow the private propensity model; "
+                "fit_public() with a weighting of their own has their curves",
+                argument="source",
+            )
         if self.public is None:
             raise ArgumentError("source='public' needs public rows with these columns", argument="source")
         return self.public.curves()

@@ -117,6 +117,14 @@ def test_errors_are_in_the_words_of_r(study) -> None:
             r_bridge.call(call, study)
 
 
+def test_r_has_the_sites_of_an_effect_and_a_balance_beside_it(study, effect) -> None:
+    balance = hdp.describe(study, ["age"], weighting=hdp.propensity(FORMULA, study, epsilon=1).weights(), epsilon=1)
+    sites = r_bridge.call("function(x) dp_effect_by_site(x)", effect)
+    same(sites, effect.by_site())
+    both = r_bridge.call("function(x, y) dp_with_balance(x, y)$epsilon", effect, balance)
+    assert float(both) == 3.0
+
+
 def test_r_has_the_adjusted_curves_of_python(study) -> None:
     weighting = hdp.propensity(FORMULA, study, epsilon=1).weights()
     curves = hdpf.survfit("Surv(time, event) ~ hormon", study, times=[365, 1826], weighting=weighting).fit(epsilon=1)

@@ -3,7 +3,7 @@
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -36,28 +36,32 @@ def together(work: Callable[..., R], *arguments: Iterable[Any], chunksize: int =
 
 
 def resumed(
-    kept: Path, key: str, seeds: Sequence[int], work: Callable[..., Mapping[str, Any]], *arguments: Any
+    kept: Path, key: str, usual: int, work: Callable[..., Mapping[str, Any]], *arguments: Any
 ) -> dict[str, np.ndarray]:
-    """Return what data sets of these seeds give, name by name (sets, ...): what is kept already is not simulated again.
+    """Return what so many data sets give, name by name (sets, ...): what is kept already is not simulated again.
 
+    ``HDPSTATS_SETS`` is how many are wanted where that is fewer than usual; of more that are kept all are taken.
     ``work`` takes the arguments and a seed, and gives numbers by name; a file of lines keeps them under a key.
     """
-    lines = [json.loads(line) for line in kept.read_text(encoding="utf-8").splitlines()] if kept.exists() else []
+    text = kept.read_text(encoding="utf-8") if kept.exists() else ""
+    whole = text[: text.rfind("\n") + 1]  # without a line that was being written when a run was stopped
+    if whole != text:
+        kept.write_text(whole, encoding="utf-8")
+    lines = [json.loads(line) for line in whole.splitlines()]
     known = {line["seed"]: line["found"] for line in lines if line["key"] == key}
-    for start in range(0, len(seeds), PART):
-        part = [seed for seed in seeds[start : start + PART] if seed not in known]
-        found = together(work, *([each] * len(part) for each in arguments), part) if part else []
+    wanted = min(usual, max(int(os.environ.get("HDPSTATS_SETS", usual)), len(known)))
+    seeds = sorted(known)[:wanted]
+    left = [seed for seed in range(wanted) if seed not in known][: wanted - len(seeds)]
+    for start in range(0, len(left), PART):
+        part = left[start : start + PART]
+        found = together(work, *([each] * len(part) for each in arguments), part)
         kept.parent.mkdir(exist_ok=True)
         with kept.open("a", encoding="utf-8") as file:
             for seed, each in zip(part, found, strict=True):
                 known[seed] = {name: np.asarray(value).tolist() for name, value in each.items()}
                 file.write(json.dumps({"key": key, "seed": seed, "found": known[seed]}) + "\n")
+    seeds += left
     return {name: np.array([known[seed][name] for seed in seeds]) for name in known[seeds[0]]}
-
-
-def sets(usual: int) -> int:
-    """Return how many data sets a setting has: those of ``HDPSTATS_SETS`` where that is fewer."""
-    return min(usual, int(os.environ.get("HDPSTATS_SETS", usual)))
 
 
 def _one(work: Callable[..., R], seed: str, job: tuple[Any, ...]) -> R:

@@ -11,6 +11,7 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from tests.statistical import (
+    adjusted_curves_studies,
     clock_studies,
     correlations_studies,
     curves_studies,
@@ -20,6 +21,7 @@ from tests.statistical import (
     importance_studies,
     meta_analysis_studies,
     missing_studies,
+    monte_carlo,
     pooling_studies,
     public_rows_studies,
     real_outcomes_studies,
@@ -88,6 +90,16 @@ def of_real_outcomes():
     return trial.covered
 
 
+def of_adjusted_curves(design):
+    found = adjusted_curves_studies.one_data_set(design, LARGE, 3)
+    return [*found["covered"], *found["mean covered"]]
+
+
+def of_adjusted_test():
+    found = adjusted_curves_studies.one_test(LARGE, 3)
+    return [found["ratio covered"], found["p"] > 0.001, found["unweighted p"] < 0.05]
+
+
 def of_effect(design):
     found = effects_studies.one_data_set(design, LARGE, 3)
     return [found[name] for name in ("covered", "ratio covered", "means covered")]
@@ -122,6 +134,9 @@ COVERED = {
     "missing cells": lambda: of_missing(missing_studies.LOGIT),
     "missing cells, hazard": lambda: of_missing(missing_studies.HAZARD),
     "treatment effect": lambda: of_effect(effects_studies.DESIGNS[0]),
+    "adjusted curves": lambda: of_adjusted_curves(adjusted_curves_studies.DESIGNS[0]),
+    "adjusted curves of two causes": lambda: of_adjusted_curves(adjusted_curves_studies.DESIGNS[-1]),
+    "adjusted log-rank test": of_adjusted_test,
     "treatment effect on counts": lambda: of_effect(effects_studies.DESIGNS[-1]),
     "hybrid weights": lambda: [*weights_studies.discrete_coverage(1, epsilon=LARGE, projection="simplex").values()],
     "several rows of a person": lambda: several_rows_studies.one_set(SEVERAL, 1)[0]["covered"],
@@ -181,6 +196,25 @@ def test_a_study_that_was_stopped_goes_on(monkeypatch, tmp_path):
     ((_, found),) = several_rows_studies.computed([SEVERAL], 40, file)
     assert asked == list(range(25, 40))
     assert sorted(found["number"]) == sorted([*range(40), *range(40)])
+
+
+def test_data_sets_that_are_kept_are_not_simulated_again(monkeypatch, tmp_path):
+    file, asked = tmp_path / "new" / "effects.jsonl", []
+
+    def noted(work, designs, seeds):
+        asked.extend(seeds)
+        return [{"error": float(seed), "held": np.ones(2)} for seed in seeds]
+
+    monkeypatch.setattr(monte_carlo, "together", noted)
+    monkeypatch.delenv("HDPSTATS_SETS", raising=False)
+    found = monte_carlo.resumed(file, "one", 30, None, "design")
+    assert (found["error"].tolist(), found["held"].shape, asked) == ([*range(30)], (30, 2), [*range(30)])
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text[: text.index('"seed": 25') + 3], encoding="utf-8")
+    asked.clear()
+    assert monte_carlo.resumed(file, "one", 40, None, "design")["error"].tolist() == [*range(40)]
+    assert asked == [*range(25, 40)]
+    assert monte_carlo.resumed(file, "another", 2, None, "design")["error"].tolist() == [0.0, 1.0]
 
 
 def test_a_public_fit_without_finite_coefficients_stops_no_study():

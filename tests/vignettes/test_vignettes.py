@@ -136,17 +136,18 @@ SHOWN = {
         ),
     ),
     "hormonal-treatment": (
-        3,
+        4,
         (
+            "(epsilon = 4 in all: 2 for the curves, 2 for the propensity model",
             "2982 private people; nothing is spent",
             "Effect of hormon on event3, differentially private",
             "(epsilon = 4 in all: 2 for the effect, 2 for the propensity model",
             "Records without a value of event3 were left out.",
-            "epsilon = 6, delta = 0",
+            "epsilon = 8, delta = 0",
         ),
     ),
     "hormonal-treatment-in-r": (
-        3,
+        4,
         (
             "Effect of hormon on event3, differentially private",
             "(epsilon = 4 in all: 2 for the effect, 2 for the propensity model",

@@ -143,6 +143,14 @@ def test_figures_say_that_weights_are_at_risk(curves):
     assert "Number at risk (noisy)" not in shown
 
 
+def test_public_people_and_models_of_all_people_do_not_stand_beside_adjusted_curves(study, curves):
+    with pytest.raises(hdp.ArgumentError, match="their own"):
+        curves.tidy(source="public")
+    model = hdpf.hazard("Surv(time, event) ~ a", study, intervals=4).fit_public()
+    with pytest.raises(hdp.ArgumentError, match="weighted people"):
+        curves.compare(model)
+
+
 def test_plain_curves_have_a_paragraph_too():
     plain = hdpf.survfit(OUTCOME, study_of(), times=TIMES).fit(epsilon=1.0)
     assert "Kaplan-Meier curves" in plain.methods_text()

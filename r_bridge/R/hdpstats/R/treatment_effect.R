@@ -67,6 +67,10 @@ dp_plan_effect <- function(propensity, effect, data, epsilon = c(0.3, 1, 3), sha
   ))
 }
 
+dp_effect_by_site <- function(x) .broom_names(.py("effect_by_site", list(effect = x)))
+
+dp_with_balance <- function(x, balance) .py("effect_with_balance", list(effect = x, balance = balance))
+
 dp_write_effect <- function(x, path) {
   .py("to_json", list(result = x, path = .path(path)))
   invisible(x)
