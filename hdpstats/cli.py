@@ -549,6 +549,7 @@ def _request(arguments: argparse.Namespace) -> None:
         unit=arguments.unit,
         max_rows_per_unit=arguments.max_rows_per_unit,
         n_max=arguments.n_max,
+        relation=arguments.relation,
     )
     asked = request(
         arguments.model,
@@ -609,6 +610,12 @@ def parser() -> argparse.ArgumentParser:
     asking.add_argument("--epsilon", metavar="E", type=float, required=True, help="what the answer may cost")
     asking.add_argument("--unit", metavar="COLUMN", help="the column that names the person, as at the site")
     asking.add_argument("--max-rows-per-unit", metavar="N", type=int, help="with --unit, as at the site")
+    asking.add_argument(
+        "--relation",
+        choices=[member.value for member in Relation],
+        default=Relation.REPLACE_ONE.value,
+        help="what is hidden, as at the site",
+    )
     asking.add_argument("--n-max", metavar="N", type=int, help="the declared number of people, as at the site")
     asking.add_argument("--key", metavar="STEM.key", help="your private key, which signs the request")
     asking.add_argument("--option", metavar="NAME=VALUE", action="append", default=[], help="such as intervals=24")

@@ -36,7 +36,7 @@ from hdpstats.custodian.approvals import REQUIRED, NotApproved, approval_of
 from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.files import check_file, write_durably
 from hdpstats.custodian.kept_head import open_account
-from hdpstats.custodian.previewing import considered, recorded
+from hdpstats.custodian.previewing import check_public, considered, recorded
 from hdpstats.custodian.prices import measured
 from hdpstats.custodian.senders import sender_of
 from hdpstats.custodian.serving import open_site, read_rows
@@ -49,7 +49,7 @@ from hdpstats.records.query import Query, Release
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.sites import LocalSite, Site
-from hdpstats.sites.messages import CODES, RequestRefused, public_to_bytes
+from hdpstats.sites.messages import CODES, RequestRefused
 from hdpstats.sites.site import HeldData, SiteTerms
 
 
@@ -91,10 +91,8 @@ class AnsweringSite(Site):
         return self._site.held
 
     def put_public(self, table: PublicTable) -> None:
-        """Keep public rows for the analyst's queries, as many as he may send to the service."""
+        """Keep public rows for the analyst's queries."""
         self._check_public(table)
-        if len(public_to_bytes(table)) > self._limits.public:
-            raise _refusal("too-large", limit=self._limits.public)
         self._site.put_public(table, analyst=self._analyst, most_bytes=self._limits.kept_each)
 
     def check_permitted(self, query: Query, columns: Collection[str]) -> None:
@@ -250,7 +248,9 @@ class Exchange:
             )
             try:
                 with self._slots.request(analyst), asked.in_its_recipe():
-                    asked.question.ask(asked.study(answering, public))
+                    study = asked.study(answering, public)
+                    check_public(self.settings.limits, study.public)
+                    asked.question.ask(study)
             except HdpError:
                 if answering.refused or not answering.answers:
                     raise  # else reading the release file raises the same: it is about what was released

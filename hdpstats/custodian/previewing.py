@@ -20,7 +20,7 @@ from hdpstats.custodian.kept_head import open_account
 from hdpstats.custodian.permissions import Permissions
 from hdpstats.custodian.senders import sender_of
 from hdpstats.custodian.serving import read_rows, rows_in
-from hdpstats.custodian.settings import SiteSettings
+from hdpstats.custodian.settings import Limits, SiteSettings
 from hdpstats.exchange import RequestFile
 from hdpstats.ledger import Ledger
 from hdpstats.mechanisms.registry import check_kind, columns_of, prepare, release_from_json
@@ -89,10 +89,8 @@ class PreviewSite(Site):
         return HeldData(dataset=ledger.dataset, version=ledger.version, account=ledger.identity)
 
     def put_public(self, table: PublicTable) -> None:
-        """Keep public rows, as many as a site takes."""
+        """Keep public rows."""
         self._check_public(table)
-        if len(public_to_bytes(table)) > self._limits.public:
-            raise CODES["too-large"].error(CODES["too-large"].message)
         self._public[table.sha256] = table
 
     def check_permitted(self, query: Query, columns: Collection[str]) -> None:
@@ -148,6 +146,13 @@ class PreviewSite(Site):
         """Return what a query would be charged, and what lies ahead of it (`hdpstats.sites.LocalSite.quote`)."""
         prepared, ledger = prepare(query, self._facts), self.ledger
         return ledger.charged(total(prepared.events)), ledger.floor.charged_together(prepared.ahead)
+
+
+def check_public(limits: Limits, table: PublicTable | None) -> None:
+    """Refuse more public rows than a site takes of an analyst, before anything is charged."""
+    size = 0 if table is None else len(public_to_bytes(table))
+    if size > limits.public:
+        raise CODES["too-large"].error(CODES["too-large"].message, limit=limits.public)
 
 
 def number_of_rows(path: Path) -> int:
@@ -231,6 +236,7 @@ def considered(settings: SiteSettings, asked: RequestFile, analyst: str, public:
     rows = study.public
     met, problem = None, ""
     try:
+        check_public(settings.limits, rows)
         with asked.in_its_recipe():
             asked.question.ask(study)
     except _Met as found:

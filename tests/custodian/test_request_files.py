@@ -38,6 +38,17 @@ def test_a_release_file_gives_what_a_later_fit_gives(place, question):
     assert (place.spent, place.release.read_bytes()) == (spent, first)
 
 
+def test_a_noisy_number_of_people_comes_with_the_fit_that_asks_it(tmp_path):
+    terms = {"place": "ledger.db", "dataset": "trial", "epsilon": 100, "relation": "add_or_remove_one"}
+    place = Place(tmp_path, persons={"n_max": 500}, ledger=terms)
+    asked = place.ask(*QUESTIONS["logit"])
+    place.answer()
+    assert "count" in set(place.ledger.history()["mechanism"])
+    later = asked.question.ask(hdp.Study(private=Seen(open_site(place.settings)), public=PUBLIC))
+    assert later.to_json() == place.read().to_json()
+    assert place.spent == 1
+
+
 def test_files_have_no_private_row(place):
     place.ask(*SIMPLE)
     place.answer()

@@ -1,0 +1,242 @@
+"""A folder of requests: answered, refused or waiting, whoever writes what into it."""
+
+import json
+import os
+import signal
+import stat
+import sys
+
+import pytest
+
+import hdpstats.api as hdp
+from hdpstats.custodian import SiteSettings, answering, approve
+from hdpstats.custodian.watching import Watch
+from hdpstats.exchange import RequestFile, read_result
+from hdpstats.ledger import SigningKey
+from hdpstats.sites import LocalSite
+from tests import forked
+from tests.custodian.asked_by_files import PRICES, QUESTIONS, SIMPLE, STUDY, Place
+from tests.custodian.institution import EVERYTHING
+from tests.waiting import until
+
+CAPPED = {"analysts": {"ann": EVERYTHING | {"epsilon": 2}, "bob": EVERYTHING | {"epsilon": 1}}}
+
+
+class Folders(Place):
+    """A hospital with an inbox and an outbox."""
+
+    def __init__(self, folder, **entries):
+        super().__init__(folder, **entries)
+        self.inbox, self.outbox = folder / "inbox", folder / "outbox"
+        for path in (self.inbox, self.inbox / "ann", self.inbox / "bob", self.outbox):
+            path.mkdir()
+
+    def put(self, name, kind=SIMPLE, *, folder="ann", **options):
+        asked = hdp.request(kind[0], kind[1], STUDY, path=self.inbox / folder / name, **kind[2], **options)
+        return asked, self.outbox / "ann" / f"{asked.sha256}.json"
+
+    def watch(self):
+        return Watch(self.settings, self.inbox, self.outbox, prices=PRICES)
+
+
+@pytest.fixture
+def place(tmp_path):
+    return Folders(tmp_path, **CAPPED)
+
+
+def answers(place):
+    return sorted(str(path.relative_to(place.outbox)) for path in place.outbox.rglob("*") if path.is_file())
+
+
+def test_requests_are_answered_once_and_read_back(place):
+    asked, release = place.put("one.json")
+    watch = place.watch()
+    assert watch.sweep() == 1
+    spent, first = place.spent, release.read_bytes()
+    assert spent == 0.5
+    assert read_result(release, asked).to_json()
+    assert stat.S_IMODE(release.stat().st_mode) == 0o640
+    assert watch.sweep() == 0
+    place.put("again.json")
+    assert watch.sweep() == 1
+    assert place.watch().sweep() == 2  # a process that starts anew
+    assert (place.spent, release.read_bytes(), answers(place)) == (spent, first, [f"ann/{asked.sha256}.json"])
+
+
+def test_whose_folder_a_file_is_in_says_who_asks(place):
+    place.put("one.json", folder="bob")
+    place.watch().sweep()
+    assert place.ledger.spent_by("bob").epsilon == 0.5
+    assert place.ledger.spent_by("ann").epsilon == 0
+    assert [name.split("/")[0] for name in answers(place)] == ["bob"]
+
+
+def test_a_signed_request_is_its_signers_wherever_it_lies(tmp_path):
+    tmp_path.chmod(0o700)
+    private, public = SigningKey.generate().write(tmp_path / "ann")
+    place = Folders(tmp_path, **CAPPED, requests={"keys": {"ann": str(public)}, "unsigned": "refused"})
+    place.put("one.json", folder=".", key=private)
+    asked, _ = place.put("two.json", folder="bob", key=private)
+    place.put("three.json", folder="bob")
+    place.watch().sweep()
+    assert answers(place) == [f"ann/{asked.sha256}.json"]
+    assert place.ledger.spent_by("ann").epsilon == 0.5
+
+
+def test_a_refusal_is_one_of_the_services_codes_and_holds_until_the_file_changes(place):
+    asked, release = place.put("one.json", ("describe", ["x", "g"], {"epsilon": 3}))
+    watch = place.watch()
+    assert watch.sweep() == 1
+    refused = release.with_name(f"{asked.sha256}.refused.json")
+    expected = {"format": "hdpstats refusal 1", "request": asked.sha256, "error": "insufficient-budget"}
+    assert json.loads(refused.read_text()) == expected
+    with pytest.raises(hdp.InsufficientBudget, match="more than is left"):
+        read_result(refused, asked)
+    assert watch.sweep() == 0
+    assert place.spent == 0
+
+
+def test_files_that_are_no_requests_stop_nobody(place):
+    for folder in (place.inbox, place.inbox / "ann"):
+        (folder / "garbage.json").write_text("{" * 10_000)
+        (folder / "empty.json").touch()
+        (folder / "bytes.json").write_bytes(bytes(range(256)))
+        (folder / ".hidden.json").write_text("{}")
+        (folder / "half.json.part").write_text("{}")
+        (folder / "folder.json").mkdir()
+        (folder / "link.json").symlink_to(place.file)
+        (folder / "zero.json").symlink_to("/dev/zero")
+        os.mkfifo(folder / "pipe.json")
+    (place.inbox / "eve").mkdir()
+    (place.inbox / "eve" / "one.json").write_text("{}")
+    asked, _ = place.put("one.json")
+    assert place.watch().sweep() == 1
+    assert answers(place) == [f"ann/{asked.sha256}.json"]
+
+
+def test_no_link_leads_out_of_the_folders(place, tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (place.outbox / "ann").symlink_to(elsewhere)
+    place.put("one.json")
+    watch = place.watch()
+    watch.sweep()
+    assert not list(elsewhere.iterdir())
+    (place.outbox / "ann").unlink()
+    (place.inbox / "bob").rmdir()
+    (place.inbox / "bob").symlink_to(place.inbox / "ann")
+    watch.sweep()
+    assert place.ledger.spent_by("bob").epsilon == 0
+
+
+def test_requests_wait_for_their_approval(tmp_path):
+    place = Folders(tmp_path, requests={"approval": "required"})
+    asked, release = place.put("one.json")
+    watch = place.watch()
+    watch.sweep()
+    assert (watch.sweep(), place.spent, answers(place)) == (0, 0, [])
+    request = place.inbox / "ann" / "one.json"
+    approve(place.settings, request, by="Dr Bos", sha256=asked.sha256, analyst="ann")
+    assert watch.sweep() == 1
+    assert release.exists()
+    assert place.spent == 0.5
+
+
+def test_what_was_charged_in_vain_waits_for_another_approval(tmp_path, monkeypatch):
+    place = Folders(tmp_path, requests={"approval": "required"})
+    asked, release = place.put("one.json")
+    request = place.inbox / "ann" / "one.json"
+
+    def killed(self, pace, prepared):
+        raise KeyboardInterrupt
+
+    approve(place.settings, request, by="Dr Bos", sha256=asked.sha256, analyst="ann")
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalSite, "_compute", killed)
+        with pytest.raises(KeyboardInterrupt):
+            place.watch().sweep()
+    watch = place.watch()
+    assert (watch.sweep(), watch.sweep(), answers(place), place.spent) == (0, 0, [], 0.5)
+    approve(place.settings, request, by="Dr Cox", sha256=asked.sha256, analyst="ann")
+    assert (watch.sweep(), release.exists()) == (1, True)
+
+
+def test_a_failure_of_one_request_is_in_the_log_and_others_go_on(place, monkeypatch):
+    one, _ = place.put("one.json")
+    two, release = place.put("two.json", ("describe", ["x"], {"epsilon": 0.25}))
+    watch, answered = place.watch(), answering.Exchange.answer
+
+    def failing(self, asked, **options):
+        if asked.sha256 == one.sha256:
+            raise MemoryError
+        return answered(self, asked, **options)
+
+    monkeypatch.setattr(answering.Exchange, "answer", failing)
+    watch.sweep()
+    assert json.loads(release.with_name(f"{one.sha256}.refused.json").read_text())["error"] == "failed"
+    assert release.exists()
+    assert two.sha256 in str(release)
+
+
+def test_each_analyst_has_a_turn(place, monkeypatch):
+    for number in range(3):
+        place.put(f"{number}.json", ("describe", ["x"], {"epsilon": 0.1 + number / 100}))
+    place.put("late.json", folder="bob")
+    seen = []
+
+    def refusing(self, asked, *, analyst):
+        seen.append(analyst)
+        raise hdp.SiteError("not today")
+
+    monkeypatch.setattr(answering.Exchange, "answer", refusing)
+    place.watch().sweep()
+    assert seen[:2] == ["ann", "bob"]
+
+
+@pytest.mark.parametrize("name", ["../ann", "a/b", ".ann", "a b", ""])
+def test_an_analyst_whose_name_is_none_of_a_folder_is_refused(tmp_path, name):
+    place = Folders(tmp_path, analysts={name or "x/": EVERYTHING})
+    with pytest.raises(hdp.ArgumentError, match="no name of a folder"):
+        place.watch()
+
+
+PROCESS = """
+import sys
+from hdpstats.custodian import answering
+from hdpstats.cli import main
+answering.measured = lambda: {"steps": 1e-12}
+sys.exit(main())
+"""
+
+
+def started(place, *words):
+    log = (place.file.parent / f"watch-{len(list(place.file.parent.glob('watch-*')))}.log").open("w+b")
+    command = [sys.executable, "-c", PROCESS, "site", "watch", str(place.file), str(place.inbox), str(place.outbox)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    return forked.Popen([*command, *words], stderr=log, stdout=log, env=environment), log
+
+
+@pytest.mark.wide  # the commands import everything and compile loops
+def test_two_processes_on_one_inbox_answer_once_and_end_when_told(place):
+    processes = [started(place, "--every", "0.1") for _ in range(2)]
+    try:
+        expected = set()
+        for number in range(6):
+            asked, release = place.put(f"{number}.json", ("describe", ["x", "g"], {"epsilon": 0.1 + number / 100}))
+            expected.add(release)
+        asked, release = place.put("fit.json", ("logit", QUESTIONS["logit"][1], {"epsilon": 0.5}))
+        expected.add(release)
+        until(lambda: all(path.exists() for path in expected), lambda: answers(place), pause=0.05)
+        for process, _ in processes:
+            process.send_signal(signal.SIGTERM)
+        assert [process.wait(60) for process, _ in processes] == [0, 0]
+    finally:
+        for process, log in processes:
+            if process.poll() is None:
+                process.kill()
+            log.close()
+    assert place.spent == pytest.approx(0.6 + 0.15 + 0.5)
+    assert len(place.ledger.history()) == 8
+    assert not [name for name in answers(place) if "refused" in name or ".new" in name]
+    assert RequestFile.read(place.inbox / "ann" / "fit.json").sha256 == asked.sha256
+    assert isinstance(place.settings, SiteSettings)
