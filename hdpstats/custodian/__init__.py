@@ -17,6 +17,7 @@ extra ``sites``; the command line imports it when it is used.
 * ``permissions``: What an analyst may ask a site for: what is listed, and nothing else.
 * ``prices``: What operations take on this machine: measured once in a process, before anybody asks, on invented
   numbers.
+* ``queried_rows``: Private rows that a database returns: a query of the settings.
 * ``settings_sections``: Sections of settings: each entry known and of its type.
 * ``serving``: The process of a site: from settings to a site that holds the rows, and from there to a service.
 * ``settings``: ``site.yaml``: everything a custodian decides about a site, in one file.

@@ -19,11 +19,13 @@ the request, the analyst, who approved it and when. An approval is for that requ
 import csv
 import json
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, final
+
+import pandas as pd
 
 from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats._base.validation import text
@@ -35,7 +37,8 @@ from hdpstats.custodian.files import check_file, write_durably
 from hdpstats.custodian.kept_head import open_account
 from hdpstats.custodian.permissions import Permissions
 from hdpstats.custodian.prices import measured
-from hdpstats.custodian.serving import open_site, read_rows, rows_in
+from hdpstats.custodian.queried_rows import number_of_queried_rows
+from hdpstats.custodian.serving import files_of_rows, open_site, read_rows
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.timing import Overruns, Slots
 from hdpstats.exchange import ReleaseFile, RequestFile
@@ -48,10 +51,14 @@ from hdpstats.schema.schema import Schema
 from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.sites import LocalSite, Site
 from hdpstats.sites.local import request_of
-from hdpstats.sites.messages import CODES, RequestRefused, public_to_bytes
+from hdpstats.sites.messages import CODES, Facts, RequestRefused, public_to_bytes
 from hdpstats.sites.site import HeldData, SiteTerms
 
 REQUIRED: Final = "required"
+
+
+class NotApproved(ArgumentError):  # noqa: N818  (what a caller needs to know of it)
+    """Nobody approved a request, and the settings ask for it."""
 
 
 @final
@@ -65,7 +72,7 @@ class AnsweringSite(Site):
         self._site, self._limits, self._slots, self._analyst = site, settings.limits, slots, analyst
         self._permissions = settings.analysts[analyst]
         self.answers: dict[str, tuple[Query, Release]] = {}
-        self.refused = False
+        self.refusal: BaseException | None = None
 
     @property
     def schema(self) -> Schema:
@@ -104,10 +111,10 @@ class AnsweringSite(Site):
         try:
             release = self._answered(query)
         except RequestRefused as refused:
-            self.refused = True
-            raise _refusal(refused.code, **refused.numbers) from None
-        except BaseException:
-            self.refused = True
+            self.refusal = _refusal(refused.code, **refused.numbers)
+            raise self.refusal from None
+        except BaseException as error:
+            self.refusal = error
             raise
         self.answers[query.to_json()] = query, release
         return release
@@ -196,6 +203,96 @@ def approve(settings: SiteSettings, request: RequestFile, analyst: str, by: str)
     return made
 
 
+def check_approved(settings: SiteSettings, request: RequestFile, analyst: str) -> None:
+    """Refuse a request that nobody approved, where the settings ask for it.
+
+    Raises
+    ------
+    NotApproved
+        Nothing was charged.
+    """
+    if settings.requests.approval == REQUIRED and approval_of(settings, request, analyst) is None:
+        raise NotApproved(
+            "approve must name who approves this request (--approve NAME), since the settings say `requests: approval: "
+            "required`; see what it asks with --dry-run. Nothing was charged",
+            argument="approve",
+        )
+
+
+Beside = Callable[[Site], Mapping[str, Site]]
+"""Gives a site its place among others: all of them by name."""
+
+
+@final
+class OpenSite:
+    """A site that answers request files as long as its process lasts.
+
+    Raises
+    ------
+    ArgumentError, SchemaError, LedgerError
+        See `hdpstats.custodian.serving.open_site`. Nothing was charged.
+    """
+
+    def __init__(
+        self,
+        settings: SiteSettings,
+        *,
+        prices: Prices | None = None,
+        clock: Clock = Clock(),  # noqa: B008  (frozen)
+    ) -> None:
+        self._settings, self._site = settings, open_site(settings)
+        self._slots = Slots(
+            self._site,
+            settings.timing,
+            prices=measured() if prices is None else prices,
+            overruns=Overruns(settings.overruns),
+            clock=clock,
+        )
+
+    @property
+    def facts(self) -> Facts:
+        """The public facts about the site."""
+        return self._site.facts
+
+    def answer(
+        self,
+        asked: RequestFile,
+        *,
+        analyst: str,
+        public: pd.DataFrame | None = None,
+        beside: Beside | None = None,
+        quorum: int | None = None,
+    ) -> ReleaseFile:
+        """Answer a request by an analyst of the settings.
+
+        Parameters
+        ----------
+        asked, analyst, public
+            As in `answer`.
+        beside, quorum
+            Where several sites are asked: what gives this site its place among them, and how many must answer. The
+            analyst's code stops where it needs what the others have not released yet.
+
+        Raises
+        ------
+        HdpError
+            As `answer`.
+        """
+        answering = AnsweringSite(self._site, self._settings, analyst=analyst, slots=self._slots)
+        try:
+            with self._slots.request(analyst):
+                sites = answering if beside is None else beside(answering)
+                asked.question.ask(asked.study(sites, public, quorum=quorum))
+        except HdpError:
+            if answering.refusal is None and not answering.answers:
+                raise  # else reading the release file raises the same: it is about what was released
+        if answering.refusal is not None:  # among several sites, a fit may go on without it
+            raise answering.refusal
+        entries = [None if each.entry is None else each.entry.to_dict() for _, each in answering.answers.values()]
+        log.write(request="file", sha256=asked.sha256, analyst=analyst, entries=entries)
+        return ReleaseFile(request_sha256=asked.sha256, facts=self.facts, answers=tuple(answering.answers.values()))
+
+
 def answer(
     settings: SiteSettings,
     request: Path,
@@ -240,32 +337,10 @@ def answer(
         raise ArgumentError(
             f"out: this process cannot write in the folder of {out}; nothing was charged", argument="out"
         )
-    if by is None and settings.requests.approval == REQUIRED and approval_of(settings, asked, name) is None:
-        raise ArgumentError(
-            "approve must name who approves this request (--approve NAME), since the settings say `requests: approval: "
-            "required`; see what it asks with --dry-run. Nothing was charged",
-            argument="approve",
-        )
     if by is not None:
         approve(settings, asked, name, by)
-    site = open_site(settings)
-    slots = Slots(
-        site,
-        settings.timing,
-        prices=measured() if prices is None else prices,
-        overruns=Overruns(settings.overruns),
-        clock=clock,
-    )
-    answering = AnsweringSite(site, settings, analyst=name, slots=slots)
-    try:
-        with slots.request(name):
-            asked.question.ask(asked.study(answering, rows))
-    except HdpError:
-        if answering.refused or not answering.answers:
-            raise  # else reading the release file raises the same: it is about what was released
-    entries = [None if each.entry is None else each.entry.to_dict() for _, each in answering.answers.values()]
-    log.write(request="file", sha256=asked.sha256, analyst=name, entries=entries)
-    made = ReleaseFile(request_sha256=asked.sha256, facts=site.facts, answers=tuple(answering.answers.values()))
+    check_approved(settings, asked, name)
+    made = OpenSite(settings, prices=prices, clock=clock).answer(asked, analyst=name, public=rows)
     try:
         write_durably(out, made.to_json() + "\n")
     except OSError as error:
@@ -298,7 +373,7 @@ class PreviewSite(Site):
             row_order=declared.get("row_order", "undeclared"),
         )
         self._schema, self._ledger, self._analyst = settings.dictionary, ledger, analyst
-        self._records = number_of_rows(settings.data) if self._terms.n_max is None else self._terms.n_max
+        self._records = number_of_rows(settings) if self._terms.n_max is None else self._terms.n_max
         self._public: dict[str, PublicTable] = {}
         self._permissions: Permissions = settings.analysts[analyst]
         self.columns: set[str] = set()
@@ -366,13 +441,15 @@ class PreviewSite(Site):
         return ledger.charged(total(prepared.events)), ledger.floor.charged_together(prepared.ahead)
 
 
-def number_of_rows(path: Path) -> int:
+def number_of_rows(settings: SiteSettings) -> int:
     """Return the number of private rows, which is public where it is asked for, without reading a cell's value.
 
-    Of Parquet the files say it; of CSV the lines are counted.
+    Of Parquet the files say it, of a query the database; of CSV the lines are counted.
     """
+    if settings.rows is not None:
+        return number_of_queried_rows(settings.rows, settings.file.resolve().parent)
     number = 0
-    for file in rows_in(path):
+    for file in files_of_rows(settings):
         try:
             if file.suffix.lower() == ".csv":
                 with file.open(encoding="utf-8-sig", newline="") as lines:

@@ -109,9 +109,9 @@ class ReleaseFile:
             )
         return read
 
-    def site(self) -> "RecordedSite":
-        """Return a site that gives these answers, and no other."""
-        return RecordedSite(self)
+    def site(self, *, otherwise: str | None = None) -> "RecordedSite":
+        """Return a site that gives these answers, and no other; ``otherwise`` is what it says where it has none."""
+        return RecordedSite(self, otherwise=otherwise)
 
 
 def _answer(fields: Mapping[str, Any]) -> tuple[Query, Release]:
@@ -124,8 +124,8 @@ def _answer(fields: Mapping[str, Any]) -> tuple[Query, Release]:
 class RecordedSite(Site):
     """A site that gives the answers of a release file: nothing is charged, and nothing else is answered."""
 
-    def __init__(self, release_file: ReleaseFile) -> None:
-        self._file = release_file
+    def __init__(self, release_file: ReleaseFile, *, otherwise: str | None = None) -> None:
+        self._file, self._otherwise = release_file, otherwise
         self._answers = {query.to_json(): release for query, release in release_file.answers}
 
     @property
@@ -169,8 +169,9 @@ class RecordedSite(Site):
         release = self._answers.get(query.to_json())
         if release is None:
             raise SiteError(
-                "the release file has no answer to what this request asks: the site did not complete it, or the file "
-                f"is of another version of hdpstats (it was answered with {self._file.version}, and this is "
+                self._otherwise
+                or "the release file has no answer to what this request asks: the site did not complete it, or the "
+                f"file is of another version of hdpstats (it was answered with {self._file.version}, and this is "
                 f"{__version__}). Have the same request answered again: what was charged is not charged again"
             )
         return release
