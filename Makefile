@@ -81,7 +81,7 @@ docs-serve: docs
 docs-archive: docs
 	tar -czf docs/_build.tar.gz -C docs/_build .
 
-validate: setup
+validate: setup $(VENV)/flare/.installed
 	$(THREADS) $(BIN)/python -m pytest tests/statistical -m validate -p no:randomly
 
 audit: setup
@@ -101,6 +101,12 @@ bench: setup
 	$(BIN)/python -m benchmarks.reference_fits
 	$(BIN)/python -m benchmarks.service
 	$(BIN)/python -m pytest tests/benchmarks --benchmark-only
+
+# NVIDIA FLARE brings 22 packages that nothing else needs, some of them pinned: its study has an environment of its own.
+$(VENV)/flare/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)/flare
+	$(VENV)/flare/bin/python -m pip install --quiet --editable ".[flare]"
+	@touch $@
 
 # A virtual environment with the package alone: all that the demo needs.
 $(VENV)/.core: pyproject.toml

@@ -168,7 +168,7 @@ def _from_duckdb(url: URL, sql: str, folder: Path) -> pd.DataFrame:
         "file_search_path": str(folder),
     }
     with duckdb.connect(url.database or ":memory:", read_only=bool(url.database), config=options) as connection:
-        table = connection.execute(sql).to_arrow_table()
+        table = connection.sql(sql).to_arrow_table()
     return table.to_pandas(types_mapper=pd.ArrowDtype)
 
 

@@ -199,7 +199,8 @@ def test_a_reply_waits_for_its_grid(tmp_path, ask, monkeypatch):
     assert slept == [3.75]
 
 
-def test_others_may_not_say_by_which_settings_a_hospital_answers(tmp_path, ask):
+def test_others_may_not_say_by_which_settings_a_hospital_answers(tmp_path, ask, monkeypatch):
+    monkeypatch.setattr(participant_module, "GRID", 0.01)
     one = Hospital(tmp_path / "east", "east")
     _, place = ask(*SIMPLE)
     one.participation.chmod(0o666)

@@ -3,7 +3,7 @@
 ``python -m tests.statistical.flare_study FOLDER`` writes what happened to ``FOLDER/happened.json``; the test that
 starts it is `tests.statistical.test_flare`. In turn:
 
-1. FLARE's simulator carries a request to three hospitals.
+1. The demo: FLARE's simulator carries a request to three hospitals (`tools.flare_demo`).
 2. Three provisioned hospitals, a server and an analyst, over mutual TLS. While the answer is under way one hospital is
    killed, after its ledger has its first charge and before it replies.
 3. The same job again, the hospital still gone; and again, the hospital back.
@@ -31,11 +31,14 @@ from hdpstats.engines.flare import CONTROLLER, EXECUTOR, PARTICIPATION
 from hdpstats.engines.flare.job import read_job, write_job
 from tests.custodian.people import FORMULA, PUBLIC, SCHEMA
 from tests.engines.hospitals import ANALYST, Hospital
+from tools.flare_demo import HOSPITALS
 
 NAMES = ("east", "north", "south")
 STRANGER = "eve@elsewhere.example"
 GRID = 1.0
 PATIENCE = 10.0
+SILENCE = 30
+"""Seconds after which the server takes a hospital for gone: a job ends no earlier."""
 STUDY = hdp.Study(public=PUBLIC, schema=SCHEMA)
 
 
@@ -87,7 +90,9 @@ class Federation:
         local = self.kits / name / "local"
         resources = json.loads((local / "resources.json.default").read_text())
         resources |= {"class_allow_list": [allowed], "class_list_enforcement_mode": "enforce"}
-        if name != "localhost":
+        if name == "localhost":
+            resources["servers"][0]["heart_beat_timeout"] = SILENCE
+        else:
             resources["allow_log_streaming"] = False
         (local / "resources.json").write_text(json.dumps(resources))
         permissions = json.loads((local / "authorization.json.default").read_text())
@@ -172,28 +177,22 @@ def read(folder, request):
 def main(folder):
     started, times = time.monotonic(), {}
     happened = {}
-    hospitals = [
-        Hospital(folder / name, name, rows=400 + 50 * i, seed=i, unsigned=True, grid=GRID)
-        for i, name in enumerate(NAMES)
-    ]
+    hospitals = [Hospital(folder / name, name, rows=400 + 50 * i, seed=i, grid=GRID) for i, name in enumerate(NAMES)]
     request, again = folder / "request.json", folder / "again.json"
     hdp.request("logit", FORMULA, STUDY, epsilon=1, path=request)
     hdp.request("describe", ["x", "g"], STUDY, epsilon=0.5, path=again)
 
-    simulated = folder / "simulated.json"
-    hdp.request("describe", ["k"], STUDY, epsilon=0.25, path=simulated)
-    write_job(simulated, folder / "job-simulated", sites=NAMES, patience=PATIENCE)
-    workspace = folder / "simulator"
-    (workspace / "local").mkdir(parents=True)
-    said = {"settings": str(folder / "{site}" / "site.yaml"), "grid": GRID, "unsigned": True}
-    (workspace / "local" / PARTICIPATION).write_text(json.dumps(said))
-    permitted = {"class_allow_list": [CONTROLLER, EXECUTOR], "class_list_enforcement_mode": "enforce"}
-    (workspace / "local" / "resources.json").write_text(json.dumps(permitted))
     begun = time.monotonic()
-    words = [sys.executable, "-m", "nvflare.cli", "simulator", str(folder / "job-simulated"), "-w", str(workspace)]
-    (folder / "simulator.log").write_text(run([*words, "-c", ",".join(NAMES), "-t", "3"], folder))
+    (folder / "demo").mkdir(mode=0o700)
+    run([sys.executable, "-m", "tools.flare_demo", str(folder / "demo")], Path.cwd())
     times["simulator"] = time.monotonic() - begun
-    happened["simulator"] = read(workspace, simulated) | {"accounts": accounts(hospitals)}
+    accounts_of_demo = {name: hdp.Ledger.open_existing(folder / "demo" / name / "ledger.db") for name in HOSPITALS}
+    happened["simulator"] = read(folder / "demo" / "flare", folder / "demo" / "request.json") | {
+        "accounts": {
+            name: {"epsilon": float(each.spent.epsilon), "charges": len(each.history())}
+            for name, each in accounts_of_demo.items()
+        }
+    }
 
     begun = time.monotonic()
     federation = Federation(folder / "federation", hospitals)
@@ -211,7 +210,7 @@ def main(folder):
 def _with_cells(folder, hospitals):
     """Return which files of FLARE have a cell of the private rows in them."""
     cells = [repr(cell).encode() for each in hospitals for cell in each.rows["x"].tolist()]
-    files = [file for place in ("federation", "simulator", "downloads") for file in (folder / place).rglob("*")]
+    files = [file for place in ("federation", "downloads") for file in (folder / place).rglob("*")]
     files = [file for file in files if file.is_file() and file.stat().st_size < 5_000_000]
     found = [str(file.relative_to(folder)) for file in files if any(cell in file.read_bytes() for cell in cells)]
     return {"looked at": len(files), "found": found}
