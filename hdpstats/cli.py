@@ -407,6 +407,7 @@ def _flare_job(arguments: argparse.Namespace) -> None:
         sites=arguments.site,
         seconds=arguments.seconds,
         patience=arguments.patience,
+        after=arguments.after,
     )
     print(f"{arguments.out} is a job of FLARE with request {asked.sha256[:12]}: submit it, nvflare job submit")
 
@@ -439,6 +440,7 @@ def _add_flare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     job.add_argument(
         "--patience", metavar="S", type=float, default=300.0, help="how long it waits for the last sites; 300"
     )
+    job.add_argument("--after", metavar="FOLDER", type=Path, help="what an earlier job of the same request left")
     job.add_argument("--out", metavar="FOLDER", type=Path, required=True, help="the folder to make")
     job.set_defaults(run=_flare_job)
     reading = verbs.add_parser("result", help="make the result from what a job left, and say who was left out")

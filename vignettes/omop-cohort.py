@@ -20,7 +20,8 @@
 # The question: among people with a new diagnosis of type 2 diabetes, how do deaths within five years go with age, sex,
 # a previous heart attack, and metformin in the first three months?
 #
-# The database is invented, with the true hazard ratios written in it, so that the answer can be judged.
+# The hospital's database is invented, with the true hazard ratios written in it, so that the answer can be judged. So
+# are the public records of a trial in the same data model: the same query makes both cohorts.
 
 # %%
 import subprocess
@@ -46,57 +47,60 @@ def run(command: str) -> str:
 # %% [markdown]
 # ## The database
 #
-# Five tables of the data model, of 12,000 people, by plain SQL: `person`, `observation_period`,
-# `condition_occurrence`, `drug_exposure`, `death`. Codes are OMOP's standard concepts: 201826 is type 2 diabetes,
-# 4329847 a heart attack, 1503297 metformin, 8507 male, 8532 female.
+# Five tables of the data model by plain SQL: `person`, `observation_period`, `condition_occurrence`, `drug_exposure`,
+# `death`. Codes are OMOP's standard concepts: 201826 is type 2 diabetes, 4329847 a heart attack, 1503297 metformin,
+# 8507 male, 8532 female. The hospital has 12,000 people; the trial published its 900.
 
 # %%
-with duckdb.connect(hospital / "cdm.duckdb") as cdm:
-    cdm.execute("""
-        -- u(i, k): a number between 0 and 1 for person i, the same at every run
-        CREATE MACRO u(i, k) AS (hash(i * 1000 + k) % 1000003 + 0.5) / 1000003;
+TABLES = """
+    -- u(i, k): a number between 0 and 1 for person i, the same at every run
+    CREATE MACRO u(i, k) AS (hash(i * 1000 + k) % 1000003 + 0.5) / 1000003;
 
-        CREATE TABLE latent AS
-        SELECT i AS person_id, u(i, 1) < 0.55 AS male, 40 + 45 * sqrt(u(i, 2)) * u(i, 3) + 5 * u(i, 4) AS age,
-               DATE '2008-01-01' + CAST(2500 * u(i, 5) AS INTEGER) AS diagnosed,
-               u(i, 6) < 0.12 AS infarct, u(i, 7) < 0.6 AS metformin
-        FROM range(12000) AS t(i);
+    CREATE TABLE latent AS
+    SELECT i AS person_id, u(i, 1) < 0.55 AS male, 40 + 45 * sqrt(u(i, 2)) * u(i, 3) + 5 * u(i, 4) AS age,
+           DATE '2008-01-01' + CAST(2500 * u(i, 5) AS INTEGER) AS diagnosed,
+           u(i, 6) < 0.12 AS infarct, u(i, 7) < 0.6 AS metformin
+    FROM range($first, $first + $people) AS t(i);
 
-        CREATE TABLE person AS
-        SELECT person_id, CASE WHEN male THEN 8507 ELSE 8532 END AS gender_concept_id,
-               CAST(year(diagnosed) - floor(age) AS INTEGER) AS year_of_birth
-        FROM latent;
+    CREATE TABLE person AS
+    SELECT person_id, CASE WHEN male THEN 8507 ELSE 8532 END AS gender_concept_id,
+           CAST(year(diagnosed) - floor(age) AS INTEGER) AS year_of_birth
+    FROM latent;
 
-        CREATE TABLE condition_occurrence AS
-        SELECT person_id, 201826 AS condition_concept_id, diagnosed AS condition_start_date FROM latent
-        UNION ALL SELECT person_id, 201826, diagnosed + 400 FROM latent WHERE u(person_id, 8) < 0.5
-        UNION ALL SELECT person_id, 4329847, diagnosed - 1 - CAST(2000 * u(person_id, 9) AS INTEGER)
-        FROM latent WHERE infarct;
+    CREATE TABLE condition_occurrence AS
+    SELECT person_id, 201826 AS condition_concept_id, diagnosed AS condition_start_date FROM latent
+    UNION ALL SELECT person_id, 201826, diagnosed + 400 FROM latent WHERE u(person_id, 8) < 0.5
+    UNION ALL SELECT person_id, 4329847, diagnosed - 1 - CAST(2000 * u(person_id, 9) AS INTEGER)
+    FROM latent WHERE infarct;
 
-        CREATE TABLE drug_exposure AS
-        SELECT person_id, 1503297 AS drug_concept_id,
-               diagnosed + CAST(90 * u(person_id, 10) AS INTEGER) AS drug_exposure_start_date
-        FROM latent WHERE metformin;
+    CREATE TABLE drug_exposure AS
+    SELECT person_id, 1503297 AS drug_concept_id,
+           diagnosed + CAST(90 * u(person_id, 10) AS INTEGER) AS drug_exposure_start_date
+    FROM latent WHERE metformin;
 
-        -- hazard ratios: 2.0 in ten years of age, 1.3 of men, 1.8 after a heart attack, 0.8 on metformin
-        CREATE TABLE lives AS
-        SELECT person_id, diagnosed, diagnosed + 365 + CAST(3300 * u(person_id, 11) AS INTEGER) AS censored,
-               diagnosed + 1 + CAST(least(-ln(u(person_id, 12)) * 9000 / (pow(2.0, (age - 60) / 10)
-                   * CASE WHEN male THEN 1.3 ELSE 1 END * CASE WHEN infarct THEN 1.8 ELSE 1 END
-                   * CASE WHEN metformin THEN 0.8 ELSE 1 END), 20000) AS INTEGER) AS died
-        FROM latent;
+    -- hazard ratios: 2.0 in ten years of age, 1.3 of men, 1.8 after a heart attack, 0.8 on metformin
+    CREATE TABLE lives AS
+    SELECT person_id, diagnosed, diagnosed + 365 + CAST(3300 * u(person_id, 11) AS INTEGER) AS censored,
+           diagnosed + 91 + CAST(least(-ln(u(person_id, 12)) * 9000 / (pow(2.0, (age - 60) / 10)
+               * CASE WHEN male THEN 1.3 ELSE 1 END * CASE WHEN infarct THEN 1.8 ELSE 1 END
+               * CASE WHEN metformin THEN 0.8 ELSE 1 END), 20000) AS INTEGER) AS died
+    FROM latent;
 
-        CREATE TABLE observation_period AS
-        SELECT person_id, diagnosed - 1500 AS observation_period_start_date,
-               least(died, censored) AS observation_period_end_date
-        FROM lives;
+    CREATE TABLE observation_period AS
+    SELECT person_id, diagnosed - 1500 AS observation_period_start_date,
+           least(died, censored) AS observation_period_end_date
+    FROM lives;
 
-        CREATE TABLE death AS SELECT person_id, died AS death_date FROM lives WHERE died <= censored;
-        DROP TABLE latent; DROP TABLE lives;
-    """)
-    tables = cdm.execute("SELECT table_name, estimated_size AS rows FROM duckdb_tables() ORDER BY table_name").df()
+    CREATE TABLE death AS SELECT person_id, died AS death_date FROM lives WHERE died <= censored;
+    DROP TABLE latent; DROP TABLE lives;
+"""
+for place, first, people in ((hospital / "cdm.duckdb", 0, 12_000), (hospital / "trial.duckdb", 50_000, 900)):
+    with duckdb.connect(place) as cdm:
+        cdm.execute(TABLES.replace("$first", str(first)).replace("$people", str(people)))
+        tables = cdm.execute("SELECT table_name, estimated_size AS rows FROM duckdb_tables() ORDER BY 1").df()
+        if people == 12_000:
+            print(tables.to_string(index=False))
 (hospital / "cdm.duckdb").chmod(0o600)  # a database that other users of the machine may read is not served
-tables
 
 # %% [markdown]
 # ## The data dictionary
@@ -127,12 +131,7 @@ schema.to_yaml(hospital / "dictionary.yaml")
 # are not in the cohort.
 
 # %%
-(hospital / "site.yaml").write_text("""\
-format: hdpstats site
-version: 1
-rows:
-  url: duckdb:///cdm.duckdb      # or postgresql://cdm@server/omop, with password_variable: CDM_PASSWORD
-  sql: |
+COHORT = """
     WITH first AS (
       SELECT person_id, min(condition_start_date) AS day0
       FROM condition_occurrence WHERE condition_concept_id = 201826 GROUP BY person_id
@@ -153,10 +152,17 @@ rows:
     WHERE day0 - observation_period_start_date >= 365      -- a year of history: the diagnosis is new
       AND observation_period_end_date > day0 + 90
     ORDER BY first.person_id
+"""
+(hospital / "site.yaml").write_text(f"""\
+format: hdpstats site
+version: 1
+rows:
+  url: duckdb:///cdm.duckdb      # or postgresql://cdm@server/omop, with password_variable: CDM_PASSWORD
+  sql: |{COHORT}
 schema: dictionary.yaml
-ledger: {place: ledger.db, dataset: diabetes}
+ledger: {{place: ledger.db, dataset: diabetes}}
 analysts:
-  ann: {mechanisms: all, models: all, epsilon: 3}
+  ann: {{mechanisms: all, models: all, epsilon: 3}}
 """)
 (hospital / "site.yaml").chmod(0o600)
 print(run("ledger open ledger.db --dataset diabetes --epsilon 3"))
@@ -168,12 +174,14 @@ print(run("site check site.yaml --rows"))
 #
 # ## The analyst asks
 #
-# Ann has the dictionary and no row. She plans, and writes her request; the custodian answers it.
+# Ann has the dictionary, the trial's records and no other row. She writes her request; the custodian answers it.
 
 # %%
-offline = hdp.Study(schema=schema)
+with duckdb.connect(hospital / "trial.duckdb", read_only=True) as trial:
+    public = trial.execute(COHORT).df()
+offline = hdp.Study(public=public, schema=schema)
 formula = "Surv(days, died) ~ age + male + infarct + metformin"
-hdp.request("hazard", formula, offline, epsilon=2, intervals=10, path=hospital / "request.json")
+hdp.request("hazard", formula, offline, epsilon=2, path=hospital / "request.json")
 print(run("site answer site.yaml request.json --dry-run"))
 
 # %%

@@ -132,7 +132,8 @@ def number_of_queried_rows(queried: QueriedRows, folder: Path) -> int:
         As `rows_of`.
     """
     counting = f"SELECT count(*) AS number FROM ({queried.sql.strip().removesuffix(';')}) AS rows_of_site"  # noqa: S608
-    return int(_fetched(queried, counting, folder).iloc[0, 0])
+    (number,) = _fetched(queried, counting, folder)["number"].tolist()
+    return int(number)
 
 
 def _fetched(queried: QueriedRows, sql: str, folder: Path) -> pd.DataFrame:
@@ -169,7 +170,8 @@ def _from_duckdb(url: URL, sql: str, folder: Path) -> pd.DataFrame:
     }
     with duckdb.connect(url.database or ":memory:", read_only=bool(url.database), config=options) as connection:
         table = connection.sql(sql).to_arrow_table()
-    return table.to_pandas(types_mapper=pd.ArrowDtype)
+    frame: pd.DataFrame = table.to_pandas(types_mapper=pd.ArrowDtype)
+    return frame
 
 
 def _from_sqlalchemy(url: URL, sql: str) -> pd.DataFrame:

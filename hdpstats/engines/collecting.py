@@ -107,8 +107,18 @@ def read(release: bytes) -> ReleaseFile:
         return ReleaseFile.read(place)
 
 
-def collect(request: RequestFile, sites: Sequence[str], send: Carrier) -> tuple[SeveralSites, Any]:
+def collect(
+    request: RequestFile, sites: Sequence[str], send: Carrier, *, known: Mapping[str, ReleaseFile] | None = None
+) -> tuple[SeveralSites, Any]:
     """Ask sites, exchange by exchange, until the request is answered; return their releases and the result.
+
+    Parameters
+    ----------
+    request, sites, send
+        What is asked, of whom, and by which carrier.
+    known
+        Files of sites that answered the same request before: a site that is gone now is in the study all the same, with
+        what it released. So the study is the one that it was, and what the others released then is theirs for nothing.
 
     Raises
     ------
@@ -117,7 +127,7 @@ def collect(request: RequestFile, sites: Sequence[str], send: Carrier) -> tuple[
     HdpError
         What the analyst's code raises with these releases.
     """
-    several = SeveralSites(asked=tuple(sites), releases={})
+    several = SeveralSites(asked=tuple(sites), releases=known or {})
     several = _exchange(request, several, send, FACTS)
     known = -1
     for _ in range(MOST_EXCHANGES):
@@ -131,6 +141,14 @@ def collect(request: RequestFile, sites: Sequence[str], send: Carrier) -> tuple[
     raise SiteError(f"the request was not answered in {MOST_EXCHANGES} exchanges")
 
 
+def why_not(reply: Reply | None) -> str | None:
+    """Return why a reply has no release, in words; None where it has one."""
+    if reply is not None and reply.release is not None:
+        return None
+    refusal = None if reply is None else reply.refusal
+    return NO_ANSWER if refusal is None else REFUSALS.get(refusal, REFUSALS["unavailable"])
+
+
 def _exchange(request: RequestFile, several: SeveralSites, send: Carrier, task: str) -> SeveralSites:
     """Send one task to all sites that answer, and add what they reply."""
     present = several.present
@@ -138,9 +156,9 @@ def _exchange(request: RequestFile, several: SeveralSites, send: Carrier, task: 
     releases: dict[str, ReleaseFile] = {}
     left: dict[str, str] = {}
     for name in present:
-        reply = replies.get(name, Reply())
-        if reply.release is None:
-            left[name] = NO_ANSWER if reply.refusal is None else REFUSALS.get(reply.refusal, REFUSALS["unavailable"])
+        reply = replies.get(name)
+        if reply is None or reply.release is None:
+            left[name] = why_not(reply) or NO_ANSWER
             continue
         try:
             found = read(reply.release)

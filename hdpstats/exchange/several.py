@@ -14,10 +14,11 @@ several rounds, from what all of them have released so far. So a site that answe
 before counts, its later answers do not. The result names it, and is valid while a quorum answers. A site that did not
 state its facts is no site of the study; it counts towards the quorum all the same.
 
-**Again.** What a site released is in its ledger: the same request, with the same sites, gets the same releases for
-nothing. A site that was left out and is back is charged what it had not released. Where a mechanism's later rounds
-depend on the releases of all (`ClippedNewton`, treatment effects), its return makes other queries, which are charged:
-ask those alone that answered before.
+**Again.** What a site released is in its ledger: the same request, of the same study, gets the same releases for
+nothing. The study is the same where the same sites have stated their facts, now or, if they are gone, before: their
+files from then belong to it. A site that was left out and is back is charged what it had not released. Where a
+mechanism's later rounds depend on the releases of all (`ClippedNewton`, treatment effects), its return makes other
+queries of the others, which are charged.
 """
 
 from collections.abc import Mapping

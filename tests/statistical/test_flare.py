@@ -69,8 +69,9 @@ def test_the_result_names_the_hospital_that_was_killed(happened):
     assert charges(happened, "killed") == {"east": 2, "north": 2, "south": 1}
 
 
-def test_the_same_job_again_is_free_and_gives_the_same(happened):
-    assert happened["again"]["params"] == happened["killed"]["params"]
+def test_the_same_request_again_is_free_and_gives_the_same(happened):
+    for what in ("params", "sites", "left"):
+        assert happened["again"][what] == happened["killed"][what]
     assert happened["again"]["accounts"] == happened["killed"]["accounts"]
 
 
@@ -112,8 +113,8 @@ def _page(found):
     """Return the lines of the page."""
     accounts = [
         ("one is killed after its first charge", "killed"),
-        ("the same job again, it is gone", "again"),
-        ("the same job again, it is back", "back"),
+        ("the same request again, it is gone", "again"),
+        ("the same request again, it is back", "back"),
         ("another request, two jobs at once", "twice"),
     ]
     seconds = found["seconds"]

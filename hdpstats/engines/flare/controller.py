@@ -24,8 +24,8 @@ from nvflare.apis.shareable import Shareable
 from nvflare.apis.signal import Signal
 
 from hdpstats._base.errors import HdpError
-from hdpstats.engines.collecting import Reply, collect, written
-from hdpstats.engines.flare import CONTENT, REQUEST
+from hdpstats.engines.collecting import Reply, collect, read, why_not, written
+from hdpstats.engines.flare import CONTENT, KNOWN, REQUEST
 from hdpstats.exchange import RequestFile
 
 
@@ -63,19 +63,21 @@ class RequestController(Controller):
         workspace, job = fl_ctx.get_engine().get_workspace(), fl_ctx.get_job_id()
         out = Path(workspace.get_run_dir(job)) / "hdpstats"
         (out / "releases").mkdir(parents=True, exist_ok=True)
-        request = RequestFile.read(Path(workspace.get_app_config_dir(job)) / REQUEST)
-        seen: dict[str, bytes] = {}
+        config = Path(workspace.get_app_config_dir(job))
+        request = RequestFile.read(config / REQUEST)
+        known = {name: read(each.encode()) for name, each in json.loads((config / KNOWN).read_text()).items()}
+        seen = {name: written(each) for name, each in known.items()}
         left: dict[str, str] = {}
 
         def send(task: str, content: Mapping[str, Any], sites: Sequence[str]) -> Mapping[str, Reply]:
-            left.update(content["left"])
             replies = self._sent(task, content, sites, abort_signal, fl_ctx)
+            left.update({name: reason for name in sites if (reason := why_not(replies.get(name)))})
             seen.update({name: each.release for name, each in replies.items() if each.release is not None})
             return replies
 
         summary: dict[str, Any] = {"request": request.sha256, "asked": self._sites}
         try:
-            several, result = collect(request, self._sites, send)
+            several, result = collect(request, self._sites, send, known=known)
             (out / "result.json").write_text(result.to_json(), encoding="utf-8")
             seen, left = {name: written(each) for name, each in several.releases.items()}, dict(several.left)
             self.log_info(fl_ctx, f"{len(several.present)} of {len(several.asked)} sites answered")

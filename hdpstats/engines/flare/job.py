@@ -9,7 +9,7 @@ from typing import Any, Final
 from hdpstats._base.errors import ArgumentError, SiteError
 from hdpstats._base.validation import real
 from hdpstats.engines.collecting import TASKS
-from hdpstats.engines.flare import CONTROLLER, EXECUTOR, REQUEST
+from hdpstats.engines.flare import CONTROLLER, EXECUTOR, KNOWN, REQUEST
 from hdpstats.exchange import ReleaseFile, RequestFile, SeveralSites
 from hdpstats.ledger.signing import VerifyingKey, check_release
 
@@ -17,7 +17,13 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 
 
 def write_job(
-    request: Path, out: Path, *, sites: Sequence[str], seconds: float = 3600.0, patience: float = 300.0
+    request: Path,
+    out: Path,
+    *,
+    sites: Sequence[str],
+    seconds: float = 3600.0,
+    patience: float = 300.0,
+    after: Path | None = None,
 ) -> RequestFile:
     """Write a job that asks sites one request.
 
@@ -31,6 +37,9 @@ def write_job(
         What FLARE calls the sites.
     seconds, patience
         How long an exchange may take, and how long it waits for the others once more than half of the sites replied.
+    after
+        What an earlier job of the same request left: a site that answered then and is gone now stays in the study, so
+        that the others answer from their ledgers.
 
     Raises
     ------
@@ -43,6 +52,10 @@ def write_job(
             "request must have its public rows in it (attach_public=True): a job carries one file", argument="request"
         )
     names = list(sites)
+    _, _, before = ([], {}, {}) if after is None else _left_by(after)
+    known = {name: each for name, each in before.items() if name in names}
+    if any(each.request_sha256 != asked.sha256 for each in known.values()):
+        raise ArgumentError("after must be what a job of the same request left", argument="after")
     if not names or len(set(names)) < len(names) or not all(_NAME.fullmatch(name) for name in names):
         raise ArgumentError("sites must be names of FLARE's sites, each once", argument="sites")
     config = out / "app" / "config"
@@ -57,6 +70,7 @@ def write_job(
         "patience": real(patience, name="patience", lower=1.0),
     }
     files: Mapping[Path, Any] = {
+        config / KNOWN: {name: each.to_json() + "\n" for name, each in known.items()},
         out / "meta.json": {
             "name": f"hdpstats-{asked.sha256[:12]}",
             "min_clients": len(names) // 2 + 1,
@@ -105,16 +119,7 @@ def read_job(folder: Path, request: Path, *, keys: Mapping[str, Path] | None = N
         The folder has no such files, fewer sites than a quorum answered, or a signature is missing or forged.
     """
     asked = RequestFile.read(request)
-    place = next(iter(sorted(folder.rglob("hdpstats/sites.json"))), None)
-    if place is None:
-        raise ArgumentError(f"folder: there is no hdpstats/sites.json in {folder}", argument="folder")
-    try:
-        fields = json.loads(place.read_text(encoding="utf-8"))
-        names, left = [str(name) for name in fields["asked"]], {str(k): str(v) for k, v in fields["left"].items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise ArgumentError(f"folder: {place} cannot be read", argument="folder") from None
-    files = {name: place.parent / "releases" / f"{name}.json" for name in names if _NAME.fullmatch(name)}
-    releases = {name: ReleaseFile.read(file) for name, file in files.items() if file.is_file()}
+    names, left, releases = _left_by(folder)
     strange = set(keys or {}) - set(names)
     if strange:
         raise ArgumentError(f"keys must be of sites that were asked, not {', '.join(sorted(strange))}", argument="keys")
@@ -126,3 +131,17 @@ def read_job(folder: Path, request: Path, *, keys: Mapping[str, Path] | None = N
     if absent:
         raise SiteError(f"there is no release file of {', '.join(absent)}, and nothing says why")
     return several, several.result(asked)
+
+
+def _left_by(folder: Path) -> tuple[list[str], dict[str, str], dict[str, ReleaseFile]]:
+    """Return which sites a job asked, who was left out and why, and their release files."""
+    place = next(iter(sorted(folder.rglob("hdpstats/sites.json"))), None)
+    if place is None:
+        raise ArgumentError(f"folder: there is no hdpstats/sites.json in {folder}", argument="folder")
+    try:
+        fields = json.loads(place.read_text(encoding="utf-8"))
+        names, left = [str(name) for name in fields["asked"]], {str(k): str(v) for k, v in fields["left"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise ArgumentError(f"folder: {place} cannot be read", argument="folder") from None
+    files = {name: place.parent / "releases" / f"{name}.json" for name in names if _NAME.fullmatch(name)}
+    return names, left, {name: ReleaseFile.read(file) for name, file in files.items() if file.is_file()}
