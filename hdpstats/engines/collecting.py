@@ -129,15 +129,15 @@ def collect(
     """
     several = SeveralSites(asked=tuple(sites), releases=known or {})
     several = _exchange(request, several, send, FACTS)
-    known = -1
+    answers = -1
     for _ in range(MOST_EXCHANGES):
         several = _exchange(request, several, send, ANSWER)
         try:
             return several, several.result(request)
         except HdpError:
-            if several.progress() <= known:  # nobody had anything to add: it will not be answered
+            if several.progress() <= answers:  # nobody had anything to add: it will not be answered
                 raise
-        known = several.progress()
+        answers = several.progress()
     raise SiteError(f"the request was not answered in {MOST_EXCHANGES} exchanges")
 
 

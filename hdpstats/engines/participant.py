@@ -26,7 +26,7 @@ from typing import Any, Final, Self, final
 from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats._base.work import Prices
 from hdpstats.custodian import log
-from hdpstats.custodian.answering import AnsweringSite, NotApproved, OpenSite, check_approved, checked_name
+from hdpstats.custodian.answering import NotApproved, OpenSite, check_approved, checked_name
 from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.files import check_file
 from hdpstats.custodian.serving import protect_memory
@@ -193,7 +193,7 @@ class Participant:
         return next(iter(names))
 
     def _asked(self, site: OpenSite, asked: RequestFile, analyst: str, several: SeveralSites) -> ReleaseFile:
-        def beside(own: AnsweringSite) -> Mapping[str, Site]:
+        def beside(own: Site) -> Mapping[str, Site]:
             try:
                 return several.sites({self._name: own})
             except HdpError as error:

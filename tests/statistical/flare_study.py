@@ -15,6 +15,7 @@ starts it is `tests.statistical.test_flare`. In turn:
 import contextlib
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -39,6 +40,9 @@ GRID = 1.0
 PATIENCE = 10.0
 SILENCE = 30
 """Seconds after which the server takes a hospital for gone: a job ends no earlier."""
+NUMBER = re.compile(rb"[0-9]+\.[0-9]+(?:e-?[0-9]+)?")
+UNLISTED = re.compile(r"Component '([\w.]+)' at config path '[^']*' is not in allow_list")
+OTHERS = ("nvflare.app_common.np.np_trainer.NPTrainer", "hdpstats.engines.participant.Participant")
 STUDY = hdp.Study(public=PUBLIC, schema=SCHEMA)
 
 
@@ -205,17 +209,29 @@ def main(folder):
         federation.close()
     times["all"] = time.monotonic() - started
     happened["seconds"] = {name: round(seconds, 1) for name, seconds in times.items()}
+    happened["why FLARE refused"] = _why_refused(folder / "federation")
     happened["logs of FLARE with a cell"] = _with_cells(folder, hospitals)
     (folder / "happened.json").write_text(json.dumps(happened, indent=1))
 
 
+def _why_refused(federation):
+    """Return which classes each hospital did not find on its list, and whether shipped code was refused."""
+    unlisted = {name: set(UNLISTED.findall((federation / f"{name}.log").read_text())) for name in NAMES}
+    return {
+        "not on the list": {name: sorted(classes) for name, classes in unlisted.items()},
+        "shipped code": "BYOC not permitted" in (federation / "localhost.log").read_text(),
+    }
+
+
 def _with_cells(folder, hospitals):
     """Return which files of FLARE have a cell of the private rows in them."""
-    cells = [repr(cell).encode() for each in hospitals for name in ("x", "secret") for cell in each.rows[name].tolist()]
-    cells = [cell for cell in cells if len(cell) > 12]  # of which nobody writes one by chance
+    cells = {
+        repr(abs(cell)).encode() for each in hospitals for name in ("x", "secret") for cell in each.rows[name].tolist()
+    }
+    cells = {cell for cell in cells if len(cell) > 12}  # of which nobody writes one by chance
     files = [file for place in ("federation", "downloads") for file in (folder / place).rglob("*")]
     files = [file for file in files if file.is_file() and file.stat().st_size < 5_000_000]
-    found = [str(file.relative_to(folder)) for file in files if any(cell in file.read_bytes() for cell in cells)]
+    found = [str(file.relative_to(folder)) for file in files if cells & set(NUMBER.findall(file.read_bytes()))]
     return {"looked at": len(files), "found": found}
 
 
@@ -274,8 +290,8 @@ def _refused(folder, federation, request, session):
     """Return what became of jobs that must not be answered."""
     found = {}
     for name, change in {
-        "another class": lambda job: _replace(job, EXECUTOR, "nvflare.app_common.np.np_trainer.NPTrainer"),
-        "a class of this package": lambda job: _replace(job, EXECUTOR, "hdpstats.engines.participant.Participant"),
+        "another class": lambda job: _replace(job, EXECUTOR, OTHERS[0]),
+        "a class of this package": lambda job: _replace(job, EXECUTOR, OTHERS[1]),
         "shipped code": lambda job: _ship(job),
     }.items():
         job = folder / f"job-{name.replace(' ', '-')}"
