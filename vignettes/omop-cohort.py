@@ -210,11 +210,17 @@ for place, (_, estimate, low, high, true) in enumerate(reversed(table)):
     axes.plot([low, high], [place, place], color="C0")
     axes.plot(estimate, place, "o", color="C0", label="released, 95 % interval" if place == 0 else None)
     axes.plot(true, place, "|", color="C3", markersize=16, markeredgewidth=2, label="truth" if place == 0 else None)
-axes.set(xscale="log", yticks=range(4), yticklabels=[name for name, *_ in reversed(table)], xlabel="hazard ratio")
+axes.set(
+    xscale="log",
+    ylim=(-0.7, 3.5),
+    yticks=range(4),
+    yticklabels=[name for name, *_ in reversed(table)],
+    xlabel="hazard ratio",
+)
 axes.set_xticks([0.6, 0.8, 1, 1.3, 1.8, 2.5], ["0.6", "0.8", "1", "1.3", "1.8", "2.5"])
 axes.minorticks_off()
 axes.axvline(1, color="0.7", linewidth=1)
-axes.legend(loc="lower right", frameon=False)
+axes.legend(loc="lower right", frameon=False, fontsize="small")
 plt.show()
 
 # %% [markdown]

@@ -17,7 +17,6 @@ import contextlib
 import json
 import logging
 import math
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,7 +126,7 @@ class Participant:
 
     def reply(self, task: str, content: Mapping[str, Any]) -> Reply:
         """Answer one exchange; raises nothing, and says nothing of what happened inside but a refusal's name."""
-        begun, grid = time.monotonic(), GRID
+        begun, grid = self._clock.now(), GRID
         try:
             grid = self._declared().grid
             made = Reply(release=written(self._answered(task, content)))
@@ -137,8 +136,8 @@ class Participant:
         except Exception as error:  # nothing of it may leave
             self._log(refusal="unavailable", why=log.cause(error))
             made = Reply(refusal="unavailable")
-        waited = time.monotonic() - begun
-        time.sleep(math.ceil(waited / grid) * grid - waited)
+        steps = math.ceil((self._clock.now() - begun) / grid)
+        self._clock.wait_until(begun + max(steps, 1) * grid)
         return made
 
     def _declared(self) -> Participation:

@@ -60,13 +60,14 @@ class Hospital:
     def charges(self):
         return len(self.ledger.history())
 
-    def participant(self, request, signers=(ANALYST,)):
+    def participant(self, request, signers=(ANALYST,), **options):
         return Participant(
             name=self.name,
             participation=self.participation,
             request=request,
             signers=frozenset(signers),
             prices=PRICES,
+            **options,
         )
 
 

@@ -6,6 +6,7 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats.custodian import open_site
+from hdpstats.custodian.capacity import Clock
 from hdpstats.engines import participant as participant_module
 from hdpstats.engines.collecting import ANSWER, FACTS, NO_ANSWER, REFUSALS, Reply, collect, content_of
 from hdpstats.exchange import RequestFile, SeveralSites
@@ -191,8 +192,11 @@ def test_a_reply_waits_for_its_grid(tmp_path, ask, monkeypatch):
     one = Hospital(tmp_path / "east", "east", grid=5.0)
     _, place = ask(*SIMPLE)
     now, slept = [100.0], []
-    monkeypatch.setattr(participant_module.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(participant_module.time, "sleep", slept.append)
+
+    def sleep(seconds):
+        slept.append(seconds)
+        now[0] += seconds
+
     opened = participant_module.Participant._opened
 
     def slow(self):
@@ -200,7 +204,7 @@ def test_a_reply_waits_for_its_grid(tmp_path, ask, monkeypatch):
         return opened(self)
 
     monkeypatch.setattr(participant_module.Participant, "_opened", slow)
-    one.participant(place).reply(FACTS, {})
+    one.participant(place, clock=Clock(now=lambda: now[0], sleep=sleep)).reply(FACTS, {})
     assert slept == [3.75]
 
 

@@ -215,8 +215,8 @@ SHOWN = {
     "omop-cohort": (
         1,
         (
-            "Rows:    11865",
-            "11865 people",
+            "Rows:    12000",
+            "12000 people",
             "asks for hazard",
             "reads of each person: age, days, died, infarct, male, metformin",
             "release.json answers request",
