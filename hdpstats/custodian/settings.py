@@ -387,10 +387,10 @@ class SiteSettings(Section):
     Attributes
     ----------
     data : Path or None
-        The private rows: a file of Parquet or CSV, or a folder of Parquet files (``*.parquet``), whose rows follow one
-        another in the order of the files' names.
+        Files of private rows: one of Parquet or CSV, or a folder of Parquet files (``*.parquet``), one after another by
+        their names.
     rows : QueriedRows or None
-        A database and a query instead of ``data``.
+        A database and a query, instead of ``data``.
     dictionary : Schema
         The data dictionary, ``schema`` in the file.
     ledger : LedgerEntries
