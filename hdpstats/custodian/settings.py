@@ -387,7 +387,7 @@ class SiteSettings(Section):
     Attributes
     ----------
     data : Path or None
-        Files of private rows: one of Parquet or CSV, or a folder of Parquet files (``*.parquet``), one after another by
+        Files of private rows, one of Parquet or CSV, or a folder of Parquet files (``*.parquet``), one after another by
         their names.
     rows : QueriedRows or None
         A database and a query, instead of ``data``.
