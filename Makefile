@@ -83,7 +83,7 @@ docs-serve: docs
 docs-archive: docs
 	tar -czf docs/_build.tar.gz -C docs/_build .
 
-validate: setup
+validate: setup $(VENV)/flare/.installed
 	$(THREADS) $(BIN)/python -m pytest tests/statistical -m validate -p no:randomly
 
 audit: setup
@@ -114,6 +114,12 @@ lock: $(VENV)/.core debs
 $(VENV)/release/.ready: pyproject.toml tools/requirements-release.txt
 	$(PYTHON) -m venv $(VENV)/release
 	$(VENV)/release/bin/python -m pip install --quiet --require-hashes --requirement tools/requirements-release.txt
+	@touch $@
+
+# NVIDIA FLARE brings 22 packages that nothing else needs, some of them pinned: its study has an environment of its own.
+$(VENV)/flare/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)/flare
+	$(VENV)/flare/bin/python -m pip install --quiet --editable ".[flare]"
 	@touch $@
 
 # A virtual environment with the package alone: all that the demo needs.

@@ -7,12 +7,13 @@ Users write ``import hdpstats.api as hdp`` and ``import hdpstats.formula.api as 
 * ``audit``: Searches for a violation of a guarantee: exact privacy losses, worst neighbours, lower bounds on epsilon,
   skeletons.
 * ``cli``: The command line: ``hdpstats ledger open|grant|show|verify|export``, ``hdpstats site
-  serve|answer|check|note|key|token|…``, ``hdpstats request``, ``hdpstats result``.
+  serve|answer|check|note|key|token|…``, ``hdpstats request``, ``hdpstats result``, ``hdpstats flare job|result``.
 * ``custodian``: The custodian's service: private rows in a process of their own, behind HTTPS.
 * ``describe``: Descriptions of the private cohort, and survival curves by group: what is asked, what to expect, what
   was found.
 * ``display``: How objects show themselves: a report, described once, is written as text, LaTeX, HTML and a notebook's
   page.
+* ``engines``: Requests that reach sites by somebody else's machinery, such as NVIDIA FLARE.
 * ``exchange``: Requests and releases as files, for a site that nobody reaches over a network.
 * ``families``: Families of models, each in a place of its own: rows, bounds with proofs, public side, expected
   outcomes.

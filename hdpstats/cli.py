@@ -1,4 +1,4 @@
-"""The command line: ``hdpstats ledger``, ``site``, ``request``, ``result``, ``qualify`` and ``warm-up``.
+"""The command line: ``hdpstats ledger``, ``site``, ``request``, ``result``, ``flare``, ``qualify`` and ``warm-up``.
 
 Exit codes: 0 done, 1 refused or does not verify, 2 wrong usage. Errors are one line on standard error.
 """
@@ -581,6 +581,61 @@ def _result(arguments: argparse.Namespace) -> None:
     print(result.summary())
 
 
+def _flare_job(arguments: argparse.Namespace) -> None:
+    from hdpstats.engines.flare.job import write_job  # which other commands do without
+
+    asked = write_job(
+        arguments.request,
+        arguments.out,
+        sites=arguments.site,
+        seconds=arguments.seconds,
+        patience=arguments.patience,
+        after=arguments.after,
+    )
+    print(f"{arguments.out} is a job of FLARE with request {asked.sha256[:12]}: submit it, nvflare job submit")
+
+
+def _flare_result(arguments: argparse.Namespace) -> None:
+    from hdpstats.engines.flare.job import read_job  # which other commands do without
+
+    several, result = read_job(arguments.folder, arguments.request, keys=dict(map(_key_of, arguments.key)))
+    result.to_json(arguments.out)
+    for name, reason in several.left.items():
+        print(f"{name} was left out: {reason}")
+    print(result.summary())
+
+
+def _key_of(word: str) -> tuple[str, Path]:
+    """Read SITE=STEM.pub."""
+    name, equals, place = word.partition("=")
+    if not (name and equals and place):
+        raise ArgumentError(f"key must be SITE=STEM.pub, not {word!r}", argument="key")
+    return name, Path(place)
+
+
+def _add_flare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    flare = commands.add_parser("flare", help="one request to several sites, carried by NVIDIA FLARE")
+    verbs = flare.add_subparsers(title="verbs", required=True, metavar="VERB")
+    job = verbs.add_parser("job", help="write a job that asks sites one request; it ships no code")
+    job.add_argument("request", metavar="REQUEST.JSON", type=Path, help="the request, with its public rows in it")
+    job.add_argument("--site", metavar="NAME", action="append", required=True, help="a site, as FLARE calls it")
+    job.add_argument("--seconds", metavar="S", type=float, default=3600.0, help="how long an exchange may take; 3600")
+    job.add_argument(
+        "--patience", metavar="S", type=float, default=300.0, help="how long it waits for the last sites; 300"
+    )
+    job.add_argument("--after", metavar="FOLDER", type=Path, help="what an earlier job of the same request left")
+    job.add_argument("--out", metavar="FOLDER", type=Path, required=True, help="the folder to make")
+    job.set_defaults(run=_flare_job)
+    reading = verbs.add_parser("result", help="make the result from what a job left, and say who was left out")
+    reading.add_argument("request", metavar="REQUEST.JSON", type=Path, help="the request that was sent")
+    reading.add_argument("folder", metavar="FOLDER", type=Path, help="what was downloaded")
+    reading.add_argument(
+        "--key", metavar="SITE=STEM.pub", action="append", default=[], help="a site's key, that its releases must have"
+    )
+    reading.add_argument("--out", metavar="FILE", type=Path, required=True, help="the result file to write")
+    reading.set_defaults(run=_flare_result)
+
+
 def _option(word: str) -> tuple[str, Any]:
     """Read NAME=VALUE; the value is JSON, or else a text."""
     name, equals, value = word.partition("=")
@@ -635,6 +690,7 @@ def parser() -> argparse.ArgumentParser:
     )
     reading.add_argument("--out", metavar="FILE", type=Path, required=True, help="the result file to write")
     reading.set_defaults(run=_result)
+    _add_flare(commands)
     qualifying = commands.add_parser("qualify", help="check this installation: numbers, guarantees, ledger, floats")
     qualifying.add_argument("--out", metavar="FILE", type=Path, help="write the report there: .html or .json")
     qualifying.set_defaults(run=_qualify)

@@ -21,7 +21,7 @@ Processes that answer files for one site take turns (``site.answering.lock`` bes
 
 import fcntl
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import final
@@ -68,7 +68,7 @@ class AnsweringSite(Site):
         self._most, self._cost = most, NOTHING
         self._again, self._in_vain = again, 0
         self.answers: dict[str, tuple[Query, Release]] = {}
-        self.refused = False
+        self.refusal: BaseException | None = None
 
     @property
     def schema(self) -> Schema:
@@ -109,10 +109,10 @@ class AnsweringSite(Site):
         try:
             release = self._answered(query)
         except RequestRefused as refused:
-            self.refused = True
-            raise _refusal(refused.code, **refused.numbers) from None
-        except BaseException:
-            self.refused = True
+            self.refusal = _refusal(refused.code, **refused.numbers)
+            raise self.refusal from None
+        except BaseException as error:
+            self.refusal = error
             raise
         self.answers[query.to_json()] = query, release
         return release
@@ -189,6 +189,10 @@ def charges_approved(settings: SiteSettings, ledger: Ledger, asked: RequestFile,
     return approval.again
 
 
+Beside = Callable[[Site], Mapping[str, Site]]
+"""Gives a site its place among others: all of them by name."""
+
+
 @final
 class Exchange:
     """A site that was opened to answer requests that come as files.
@@ -227,8 +231,28 @@ class Exchange:
         """The account of the site."""
         return self._site.ledger
 
-    def answer(self, asked: RequestFile, *, analyst: str, public: pd.DataFrame | None = None) -> ReleaseFile:
+    def facts(self, asked: RequestFile) -> ReleaseFile:
+        """Return a file without answers, for a request that several sites answer: the public facts about this one."""
+        return self._file(asked, {})
+
+    def answer(
+        self,
+        asked: RequestFile,
+        *,
+        analyst: str,
+        public: pd.DataFrame | None = None,
+        beside: Beside | None = None,
+        quorum: int | None = None,
+    ) -> ReleaseFile:
         """Answer a request of an analyst; the same request again gives the same file, for nothing.
+
+        Parameters
+        ----------
+        asked, analyst, public
+            As in `answer`.
+        beside, quorum
+            Where several sites are asked: what gives this site its place among them, and how many must answer. The
+            analyst's code stops where it needs what the others have not released yet.
 
         Raises
         ------
@@ -246,24 +270,28 @@ class Exchange:
                 most=asked.question.most,
                 again=charges_approved(self.settings, self.ledger, asked, analyst),
             )
+            sites = answering if beside is None else beside(answering)
             try:
                 with self._slots.request(analyst), asked.in_its_recipe():
-                    study = asked.study(answering, public)
+                    study = asked.study(sites, public, quorum=quorum)
                     check_public(self.settings.limits, study.public)
                     asked.question.ask(study)
             except HdpError:
-                if answering.refused or not answering.answers:
+                if answering.refusal is None and not answering.answers:
                     raise  # else reading the release file raises the same: it is about what was released
             except Exception as error:
                 raise SiteError(
                     f"the question cannot be asked: its code fails ({log.cause(error)}). What was charged stays "
                     "charged, and is handed out to the same request"
                 ) from None
+            if answering.refusal is not None:  # which a study of several sites goes on without
+                raise answering.refusal
         entries = [None if each.entry is None else each.entry.to_dict() for _, each in answering.answers.values()]
         log.write(request="file", sha256=asked.sha256, analyst=analyst, entries=entries)
-        made = ReleaseFile(
-            request_sha256=asked.sha256, facts=self._site.facts, answers=tuple(answering.answers.values())
-        )
+        return self._file(asked, answering.answers)
+
+    def _file(self, asked: RequestFile, answers: Mapping[str, tuple[Query, Release]]) -> ReleaseFile:
+        made = ReleaseFile(request_sha256=asked.sha256, facts=self._site.facts, answers=tuple(answers.values()))
         key = self.settings.signing.key
         return made if key is None else made.signed(key)
 

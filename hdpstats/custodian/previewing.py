@@ -18,8 +18,9 @@ from hdpstats.custodian import approvals, log
 from hdpstats.custodian.approvals import REQUIRED, Approval, approval_of
 from hdpstats.custodian.kept_head import open_account
 from hdpstats.custodian.permissions import Permissions
+from hdpstats.custodian.queried_rows import number_of_queried_rows
 from hdpstats.custodian.senders import sender_of
-from hdpstats.custodian.serving import read_rows, rows_in
+from hdpstats.custodian.serving import files_of_rows, read_rows
 from hdpstats.custodian.settings import Limits, SiteSettings
 from hdpstats.exchange import RequestFile
 from hdpstats.ledger import Ledger
@@ -59,7 +60,7 @@ class PreviewSite(Site):
             row_order=declared.get("row_order", "undeclared"),
         )
         self._schema, self.ledger, self._analyst = settings.dictionary, ledger, analyst
-        self._records = number_of_rows(settings.data) if self._terms.n_max is None else self._terms.n_max
+        self._records = number_of_rows(settings) if self._terms.n_max is None else self._terms.n_max
         self._public: dict[str, PublicTable] = {}
         self._limits = settings.limits
         self.permissions: Permissions = settings.analysts[analyst]
@@ -155,13 +156,15 @@ def check_public(limits: Limits, table: PublicTable | None) -> None:
         raise CODES["too-large"].error(CODES["too-large"].message, limit=limits.public)
 
 
-def number_of_rows(path: Path) -> int:
+def number_of_rows(settings: SiteSettings) -> int:
     """Return the number of private rows, which is public where it is asked for, without reading a cell's value.
 
-    Of Parquet the files say it; of CSV the lines are counted.
+    Of Parquet the files say it, of a query the database; of CSV the lines are counted.
     """
+    if settings.rows is not None:
+        return number_of_queried_rows(settings.rows, settings.file.resolve().parent)
     number = 0
-    for file in rows_in(path):
+    for file in files_of_rows(settings):
         try:
             if file.suffix.lower() == ".csv":
                 with file.open(encoding="utf-8-sig", newline="") as lines:

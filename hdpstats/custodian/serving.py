@@ -58,6 +58,7 @@ from hdpstats.custodian.kept_head import (
     spare_of,
 )
 from hdpstats.custodian.listening import Admission, Listener, descriptors, sockets_at
+from hdpstats.custodian.queried_rows import rows_of
 from hdpstats.custodian.settings import ServiceEntries, SiteSettings
 from hdpstats.custodian.timing import Overruns
 from hdpstats.ledger import Disclosure, Ledger
@@ -339,7 +340,7 @@ def open_site(settings: SiteSettings) -> LocalSite:
 
 @forgets_rows
 def _site(settings: SiteSettings, ledger: Ledger) -> tuple[LocalSite, RowsCheck]:
-    rows = read_rows(settings.data)
+    rows = private_rows(settings)
     site = LocalSite(
         rows,
         schema=settings.dictionary,
@@ -353,8 +354,8 @@ def _site(settings: SiteSettings, ledger: Ledger) -> tuple[LocalSite, RowsCheck]
 def check_files(settings: SiteSettings) -> None:
     """Refuse private files that others may read, and files that others may write or replace and the site relies on."""
     kept = settings.heads
-    for rows in rows_in(settings.data):
-        check_file(rows, name="data", private=True)
+    for rows in files_of_rows(settings):
+        check_file(rows, name="data" if settings.rows is None else "rows", private=True)
     named = {
         **(_files_of(settings.service) if settings.serves else {}),
         "heads: file": kept.file,
@@ -393,6 +394,23 @@ def _files_of(service: ServiceEntries) -> dict[str, Path | None]:
 def _file_at(place: str | Path | None) -> Path | None:
     """Return the file of a database, None where it is at a server."""
     return None if place is None else file_of(locate(place))
+
+
+def files_of_rows(settings: SiteSettings) -> tuple[Path, ...]:
+    """Return the files of the private rows; none where a database server has them."""
+    if settings.data is not None:
+        return rows_in(settings.data)
+    file = None if settings.rows is None else settings.rows.file
+    return () if file is None else (file,)
+
+
+def private_rows(settings: SiteSettings) -> pd.DataFrame:
+    """Read the private rows that settings name: from files, or by a query."""
+    if settings.rows is not None:
+        return rows_of(settings.rows, settings.file.resolve().parent)
+    if settings.data is None:
+        raise ArgumentError("data is missing", argument="data")
+    return read_rows(settings.data)
 
 
 def rows_in(path: Path) -> tuple[Path, ...]:
@@ -639,8 +657,13 @@ def _log_failure(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
 
 def protect_process() -> None:
     """Leave nothing of this process's memory on disk, in a debugger of the same user, or in its log."""
+    protect_memory()
+    log.write_to(None)
+
+
+def protect_memory() -> None:
+    """Leave nothing of this process's memory on disk, in a debugger of the same user, or in a warning."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     warnings.simplefilter("ignore")  # the text of a warning may quote what it met
-    log.write_to(None)

@@ -4,7 +4,7 @@
 
     format: hdpstats site
     version: 1
-    data: rotterdam.parquet            # or .csv; paths are relative to this file
+    data: rotterdam.parquet            # or .csv, or rows: a database; paths are relative to this file
     schema: dictionary.yaml
     persons: {row_order: arbitrary}    # where it is so: the order of rows was not made from their values
     ledger: {place: ledger.db, dataset: rotterdam}    # `hdpstats ledger open` makes it, with its total
@@ -20,6 +20,9 @@
     health: {host: 127.0.0.1, port: 9443}             # without a token: alive, ready, metrics of public facts
     log: {file: /var/log/hdpstats/site.log}           # which may be rotated; else standard error
     acknowledged: {undeclared_levels: [size], missing_share: {nodes: 0.3}, cut_share: {age: 0.5}}  # site check --rows
+
+Instead of ``data`` a database may be named: ``rows: {url: 'postgresql://…', sql: 'SELECT … ORDER BY …'}``, see
+`hdpstats.custodian.queried_rows`.
 
 What may be left out: ``health`` and ``log``; ``heads``, ``persons``, ``acknowledged``, ``limits`` and ``timing``, whose
 entries are those of
@@ -51,6 +54,7 @@ from pydantic import BeforeValidator, Field, InstanceOf, PrivateAttr, Validation
 from hdpstats._base.errors import ArgumentError
 from hdpstats.custodian.files import check_file
 from hdpstats.custodian.permissions import Permissions
+from hdpstats.custodian.queried_rows import QueriedRows
 from hdpstats.custodian.settings_sections import (
     Amount,
     File,
@@ -435,9 +439,11 @@ class SiteSettings(Section):
 
     Attributes
     ----------
-    data : Path
-        The private rows: a file of Parquet or CSV, or a folder of Parquet files (``*.parquet``), whose rows follow one
-        another in the order of the files' names.
+    data : Path or None
+        Files of private rows, one of Parquet or CSV, or a folder of Parquet files (``*.parquet``), one after another by
+        their names.
+    rows : QueriedRows or None
+        A database and a query, instead of ``data``.
     dictionary : Schema
         The data dictionary, ``schema`` in the file.
     ledger : LedgerEntries
@@ -479,7 +485,8 @@ class SiteSettings(Section):
 
     format: Literal["hdpstats site"]
     version: Literal[1]
-    data: Annotated[Path, BeforeValidator(_data)]
+    data: Annotated[Path | None, BeforeValidator(_data)] = None
+    rows: QueriedRows | None = None
     dictionary: Annotated[InstanceOf[Schema], BeforeValidator(_dictionary)] = Field(alias="schema")
     ledger: LedgerEntries
     listen: Listen | None = None
@@ -505,6 +512,8 @@ class SiteSettings(Section):
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
+        if (self.data is None) == (self.rows is None):
+            raise ValueError("either data must name files of the private rows, or rows a database and a query")
         for name, permissions in self.analysts.items():
             _check_declared(permissions.columns or (), self.dictionary, name=f"analysts: {name}: columns")
         unknown = sorted(set(self.requests.keys) - set(self.analysts))
@@ -537,7 +546,8 @@ class SiteSettings(Section):
         place = Path(path)
         entries = read_yaml(place)
         settings = cls.read(entries, name="the settings", file=place)
-        urls = (entries["ledger"]["place"], entries.get("heads", {}).get("database", ""))
+        urls = [entries["ledger"]["place"], entries.get("heads", {}).get("database", "")]
+        urls += [entries["rows"]["url"]] if settings.rows is not None else []
         check_file(place, name="settings", private=any(password_in(str(url)) for url in urls))
         return settings
 
@@ -590,6 +600,11 @@ class SiteSettings(Section):
     def answering(self) -> Path:
         """The file that a process locks while it answers a request file."""
         return self._kept(".answering.lock")
+
+    @property
+    def carried_log(self) -> Path:
+        """The log of requests that a carrier brings (`hdpstats.engines`)."""
+        return self._kept(".carried.log")
 
     @property
     def beside(self) -> tuple[tuple[Path, Path], ...]:

@@ -2,10 +2,11 @@
 
 ``questions`` has the kinds of questions that a request may ask, each with the code that analyst and custodian both run;
 ``request_file`` what an analyst writes, ``release_file`` what the custodian's answer is written to and how it is read.
-Answering is the custodian's: `hdpstats.custodian.answering`.
+``several`` is for one request to several sites. Answering is the custodian's: `hdpstats.custodian.answering`.
 """
 
 from hdpstats.exchange.release_file import ReleaseFile, read_result
 from hdpstats.exchange.request_file import RequestFile, request
+from hdpstats.exchange.several import SeveralSites
 
-__all__ = ["ReleaseFile", "RequestFile", "read_result", "request"]
+__all__ = ["ReleaseFile", "RequestFile", "SeveralSites", "read_result", "request"]

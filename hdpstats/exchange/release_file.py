@@ -159,9 +159,9 @@ class ReleaseFile:
             )
         return read
 
-    def site(self) -> "RecordedSite":
-        """Return a site that gives these answers, and no other."""
-        return RecordedSite(self)
+    def site(self, *, otherwise: str | None = None) -> "RecordedSite":
+        """Return a site that gives these answers, and no other; ``otherwise`` is what it says where it has none."""
+        return RecordedSite(self, otherwise=otherwise)
 
 
 def refusal_json(request_sha256: str, code: str, numbers: Mapping[str, object]) -> str:
@@ -189,8 +189,8 @@ def _answer(fields: Mapping[str, Any]) -> tuple[Query, Release]:
 class RecordedSite(Site):
     """A site that gives the answers of a release file: nothing is charged, and nothing else is answered."""
 
-    def __init__(self, release_file: ReleaseFile) -> None:
-        self._file = release_file
+    def __init__(self, release_file: ReleaseFile, *, otherwise: str | None = None) -> None:
+        self._file, self._otherwise = release_file, otherwise
         self._answers = {query.question(): release for query, release in release_file.answers}
         self._used: set[str] = set()
 
@@ -255,8 +255,9 @@ class RecordedSite(Site):
         self._used.add(query.question())
         if release is None:
             raise SiteError(
-                "the release file has no answer to what this request asks: the site did not complete it, or the file "
-                f"is of another version of hdpstats (it was answered with {self._file.version}, and this is "
+                self._otherwise
+                or "the release file has no answer to what this request asks: the site did not complete it, or the "
+                f"file is of another version of hdpstats (it was answered with {self._file.version}, and this is "
                 f"{__version__}). Have the same request answered again: what was charged is not charged again"
             )
         return release

@@ -258,16 +258,18 @@ class RequestFile:
             raise SiteError("the public rows of the request cannot be read; ask its author for it again") from None
         return frame, unit if self.persons is not None else None
 
-    def study(self, private: Site | Mapping[str, Site], public: pd.DataFrame | None = None) -> Study:
-        """Return the study that the question is asked of: a site, or several by name, and the public rows."""
-        site = private if isinstance(private, Site) else next(iter(private.values()))
-        table = self.public_table(site.schema, site.unit, public)
+    def study(
+        self, site: Site | Mapping[str, Site], public: pd.DataFrame | None = None, *, quorum: int | None = None
+    ) -> Study:
+        """Return the study that the question is asked of: one site, or several by name, and the public rows."""
+        one = site if isinstance(site, Site) else next(iter(site.values()))
+        table = self.public_table(one.schema, one.unit, public)
         if table is None:
-            return Study(private=private)
+            return Study(private=site, quorum=quorum)
         frame = table.frame()
-        if table.persons is not None and site.unit is not None and site.unit not in frame:
-            frame[site.unit] = table.persons
-        return Study(private=private, public=frame)
+        if table.persons is not None and one.unit is not None and one.unit not in frame:
+            frame[one.unit] = table.persons
+        return Study(private=site, public=frame, quorum=quorum)
 
     def __repr__(self) -> str:
         rows = "no public rows" if self.public_sha256 is None else f"public rows {self.public_sha256[:12]}"

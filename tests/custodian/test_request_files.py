@@ -307,9 +307,10 @@ def test_a_forged_file_is_refused_or_read_and_nothing_else(place):
 
 
 def test_rows_of_a_csv_file_are_counted_as_they_are_read(tmp_path):
+    place = Place(tmp_path, data="rows.csv")
     file = tmp_path / "rows.csv"
     file.write_text('x,g\n1,"a\nb"\n\n2,c\n')
-    assert previewing.number_of_rows(file) == len(serving.read_rows(file)) == 3
+    assert previewing.number_of_rows(place.settings) == len(serving.read_rows(file)) == 3
 
 
 @pytest.mark.parametrize(

@@ -213,6 +213,18 @@ SHOWN = {
             "ended: {0}",
         ),
     ),
+    "omop-cohort": (
+        1,
+        (
+            "Rows:    12000",
+            "12000 people",
+            "asks for hazard",
+            "reads of each person: age, days, died, infarct, male, metformin",
+            "release.json answers request",
+            "2-differential privacy (pure)",
+            "spent                2            0",
+        ),
+    ),
     "from-coxph": (
         3,
         (

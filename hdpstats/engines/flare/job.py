@@ -1,0 +1,147 @@
+"""Jobs for FLARE: a folder that `nvflare job submit`, or a session, takes; and how what came of one is read."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from hdpstats._base.errors import ArgumentError, SiteError
+from hdpstats._base.validation import real
+from hdpstats.engines.collecting import TASKS
+from hdpstats.engines.flare import CONTROLLER, EXECUTOR, KNOWN, REQUEST
+from hdpstats.exchange import ReleaseFile, RequestFile, SeveralSites
+from hdpstats.ledger.signing import VerifyingKey
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
+
+
+def write_job(
+    request: Path,
+    out: Path,
+    *,
+    sites: Sequence[str],
+    seconds: float = 3600.0,
+    patience: float = 300.0,
+    after: Path | None = None,
+) -> RequestFile:
+    """Write a job that asks sites one request.
+
+    Parameters
+    ----------
+    request
+        The request's file. Its public rows must be in it.
+    out
+        The folder to make.
+    sites
+        What FLARE calls the sites.
+    seconds, patience
+        How long an exchange may take, and how long it waits for the others once more than half of the sites replied.
+    after
+        What an earlier job of the same request left: a site that answered then and is gone now stays in the study, so
+        that the others answer from their ledgers.
+
+    Raises
+    ------
+    ArgumentError
+        The folder exists, a name is none, or the request has its public rows elsewhere.
+    """
+    asked = RequestFile.read(request)
+    if asked.public_sha256 is not None and asked.columns is None:
+        raise ArgumentError(
+            "request must have its public rows in it (attach_public=True): a job carries one file", argument="request"
+        )
+    names = list(sites)
+    _, _, before = ([], {}, {}) if after is None else _left_by(after)
+    known = {name: each for name, each in before.items() if name in names}
+    if any(each.request_sha256 != asked.sha256 for each in known.values()):
+        raise ArgumentError("after must be what a job of the same request left", argument="after")
+    if not names or len(set(names)) < len(names) or not all(_NAME.fullmatch(name) for name in names):
+        raise ArgumentError("sites must be names of FLARE's sites, each once", argument="sites")
+    config = out / "app" / "config"
+    try:
+        out.mkdir()
+        config.mkdir(parents=True)
+    except OSError as error:
+        raise ArgumentError(f"out: the folder {out} cannot be made: {error.strerror}", argument="out") from None
+    arguments = {
+        "sites": names,
+        "seconds": real(seconds, name="seconds", lower=1.0),
+        "patience": real(patience, name="patience", lower=1.0),
+    }
+    files: Mapping[Path, Any] = {
+        config / KNOWN: {name: each.to_json() + "\n" for name, each in known.items()},
+        out / "meta.json": {
+            "name": f"hdpstats-{asked.sha256[:12]}",
+            "min_clients": len(names) // 2 + 1,
+            "resource_spec": {},
+            "deploy_map": {"app": ["server", *names]},
+        },
+        config / "config_fed_server.json": {
+            "format_version": 2,
+            "workflows": [{"id": "hdpstats", "path": CONTROLLER, "args": arguments}],
+            "components": [],
+        },
+        config / "config_fed_client.json": {
+            "format_version": 2,
+            "executors": [{"tasks": list(TASKS), "executor": {"path": EXECUTOR, "args": {}}}],
+            "components": [],
+            "task_data_filters": [],
+            "task_result_filters": [],
+        },
+    }
+    for place, fields in files.items():
+        place.write_text(json.dumps(fields, indent=1) + "\n", encoding="utf-8")
+    asked.write(config / REQUEST)
+    return asked
+
+
+def read_job(folder: Path, request: Path, *, keys: Mapping[str, Path] | None = None) -> tuple[SeveralSites, Any]:
+    """Read what a job left, and make its result from the release files: spends nothing, and believes no server.
+
+    Parameters
+    ----------
+    folder
+        What was downloaded, or any folder in it that has ``hdpstats/sites.json``.
+    request
+        The request that was sent.
+    keys
+        The public keys of sites by name: every release of such a site must be signed with it.
+
+    Returns
+    -------
+    SeveralSites, Result
+        Which sites answered, and the result that ``fit`` returns at these sites.
+
+    Raises
+    ------
+    ArgumentError, SiteError, LedgerError
+        The folder has no such files, fewer sites than a quorum answered, or a signature is missing or forged.
+    """
+    asked = RequestFile.read(request)
+    names, left, releases = _left_by(folder)
+    strange = set(keys or {}) - set(names)
+    if strange:
+        raise ArgumentError(f"keys must be of sites that were asked, not {', '.join(sorted(strange))}", argument="keys")
+    for name, key in (keys or {}).items():
+        if name in releases:
+            releases[name].check_signature(VerifyingKey.read(key))
+    several = SeveralSites(asked=tuple(names), releases=releases, left=left)
+    absent = [name for name in several.present if name not in releases]
+    if absent:
+        raise SiteError(f"there is no release file of {', '.join(absent)}, and nothing says why")
+    return several, several.result(asked)
+
+
+def _left_by(folder: Path) -> tuple[list[str], dict[str, str], dict[str, ReleaseFile]]:
+    """Return which sites a job asked, who was left out and why, and their release files."""
+    place = next(iter(sorted(folder.rglob("hdpstats/sites.json"))), None)
+    if place is None:
+        raise ArgumentError(f"folder: there is no hdpstats/sites.json in {folder}", argument="folder")
+    try:
+        fields = json.loads(place.read_text(encoding="utf-8"))
+        names, left = [str(name) for name in fields["asked"]], {str(k): str(v) for k, v in fields["left"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise ArgumentError(f"folder: {place} cannot be read", argument="folder") from None
+    files = {name: place.parent / "releases" / f"{name}.json" for name in names if _NAME.fullmatch(name)}
+    return names, left, {name: ReleaseFile.read(file) for name, file in files.items() if file.is_file()}

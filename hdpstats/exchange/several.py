@@ -1,0 +1,155 @@
+"""One request to several sites that no connection joins: it is answered in exchanges of files.
+
+A fit at several sites makes the queries of each site from public facts about all of them and, where a mechanism takes
+several rounds, from what all of them have released so far. So a site that answers by files needs the others' files:
+
+1. Each site states its public facts: a release file without answers. Nothing is charged.
+2. Each site is given the files of all. It runs the analyst's own code with its own rows, and with what the others have
+   released; the code stops where it needs what they have not released yet. The site's new release file has its
+   answers so far.
+3. This is repeated until the analyst's code finds all that it asks for. A fit by objective perturbation takes two such
+   exchanges, the description of its people and the coefficients; noisy Newton steps take one for each round.
+
+**A site that does not answer** an exchange in time is left out from then on, by everybody alike: what it released
+before counts, its later answers do not. The result names it, and is valid while a quorum answers. A site that did not
+state its facts is no site of the study; it counts towards the quorum all the same.
+
+**Again.** What a site released is in its ledger: the same request, of the same study, gets the same releases for
+nothing. The study is the same where the same sites have stated their facts, now or, if they are gone, before: their
+files from then belong to it. A site that was left out and is back is charged what it had not released. Where a
+mechanism's later rounds depend on the releases of all (`ClippedNewton`, treatment effects), its return makes other
+queries of the others, which are charged.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Final, final
+
+import pandas as pd
+
+from hdpstats._base.errors import ArgumentError, SiteError
+from hdpstats.exchange.release_file import ReleaseFile
+from hdpstats.exchange.request_file import RequestFile
+from hdpstats.sites import Site
+
+NOT_YET: Final = "it has not been asked this yet"
+"""What a site says of itself, to the other sites' code, where its answer is still to come."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False, eq=False)
+class SeveralSites:
+    """What several sites have released for one request so far.
+
+    Attributes
+    ----------
+    asked : tuple of str
+        The names of all sites that the request was sent to.
+    releases : mapping of str to ReleaseFile
+        The latest file of each site that has sent one.
+    left : mapping of str to str
+        Why a site does not answer any more, in words that do not depend on its records.
+
+    Raises
+    ------
+    ArgumentError
+        A name is unknown, or a file answers another request than the others.
+    """
+
+    asked: tuple[str, ...]
+    releases: Mapping[str, ReleaseFile]
+    left: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse files that do not belong together."""
+        if not self.asked or len(set(self.asked)) < len(self.asked):
+            raise ArgumentError("asked must name sites, each once", argument="asked")
+        if not {*self.releases, *self.left} <= set(self.asked):
+            raise ArgumentError("releases and left must be of the sites that were asked", argument="releases")
+        if len({each.request_sha256 for each in self.releases.values()}) > 1:
+            raise ArgumentError("releases must all answer the same request", argument="releases")
+
+    @property
+    def quorum(self) -> int:
+        """How many sites must answer: more than half of those that were asked."""
+        return len(self.asked) // 2 + 1
+
+    @property
+    def present(self) -> tuple[str, ...]:
+        """The sites that answer, in the order in which they were asked."""
+        return tuple(name for name in self.asked if name not in self.left)
+
+    def without(self, reasons: Mapping[str, str]) -> "SeveralSites":
+        """Return it with further sites left out, and why; those that were left out before stay so."""
+        return replace(self, left={**reasons, **self.left})
+
+    def with_releases(self, releases: Mapping[str, ReleaseFile]) -> "SeveralSites":
+        """Return it with the new files of sites that answer."""
+        new = {name: each for name, each in releases.items() if name not in self.left}
+        return replace(self, releases={**self.releases, **new})
+
+    def check_quorum(self) -> None:
+        """Refuse to go on with fewer sites than must answer.
+
+        Raises
+        ------
+        SiteError
+            What was released is in the ledgers, and is had again for nothing.
+        """
+        present = self.present
+        if len(present) < self.quorum:
+            reasons = "; ".join(f"{name}: {reason}" for name, reason in self.left.items())
+            raise SiteError(
+                f"{len(present)} of {len(self.asked)} sites answer, and {self.quorum} must ({reasons}). What was "
+                "released is in the ledgers: the same request gets it again for nothing"
+            )
+
+    def sites(self, own: Mapping[str, Site] = MappingProxyType({})) -> dict[str, Site]:
+        """Return the sites of the study by name; ``own`` are those that are here.
+
+        Raises
+        ------
+        SiteError
+            A site that is here is not the one of that name in the files: its facts differ.
+        """
+        sites: dict[str, Site] = {}
+        for name in self.asked:
+            if name not in self.releases:
+                continue
+            facts, here = self.releases[name].facts, own.get(name)
+            recorded = self.releases[name].site(otherwise=self.left.get(name, NOT_YET))
+            if here is not None and (here.held, here.schema.sha256, here.records) != (
+                recorded.held,
+                facts.schema.sha256,
+                recorded.records,
+            ):
+                raise SiteError(f"the files call another site {name!r} than this one")
+            sites[name] = recorded if here is None or name in self.left else here
+        return sites
+
+    def quorum_of_study(self) -> int | None:
+        """Return the quorum as a study of `sites` takes it: None of one site, where it is nobody's to decide."""
+        return min(self.quorum, len(self.releases)) if len(self.releases) > 1 else None
+
+    def result(self, request: RequestFile, public: pd.DataFrame | None = None) -> Any:
+        """Return the result of a request: what `fit` at these sites returns, with the sites that did not answer.
+
+        Raises
+        ------
+        ArgumentError, SiteError, SchemaError
+            Fewer sites than the quorum answer, an answer is still to come, or files are of another request.
+        """
+        self.check_quorum()
+        if any(each.request_sha256 != request.sha256 for each in self.releases.values()):
+            raise ArgumentError("releases must answer this request", argument="releases")
+        with request.in_its_recipe():
+            return request.question.ask(request.study(self.sites(), public, quorum=self.quorum_of_study()))
+
+    def progress(self) -> int:
+        """Return the number of answers of sites that still answer."""
+        return sum(len(self.releases[name].answers) for name in self.present if name in self.releases)
+
+    def __repr__(self) -> str:
+        left = f"; left out: {', '.join(self.left)}" if self.left else ""
+        return f"<releases of {len(self.releases)} of {len(self.asked)} sites{left}>"

@@ -1,0 +1,92 @@
+"""Hospitals that are asked by a carrier: their folders, and a carrier in this process."""
+
+import json
+from fractions import Fraction
+
+import hdpstats.api as hdp
+from hdpstats.custodian import SiteSettings
+from hdpstats.engines.participant import Participant
+from tests.custodian.people import SCHEMA, people
+
+EVERYTHING = {"mechanisms": "all", "models": "all"}
+PATIENT = {"grid": 0.005, "factor": 1, "requests": 10**9, "overruns": 10**9}
+"""Slots that many quick requests of one test fit in."""
+PRICES = {"steps": 1e-12}
+ANALYST = "ann@university.example"
+GRID = 0.01
+
+
+class Hospital:
+    """A hospital's folder: rows, settings, ledger, and what it says about taking part."""
+
+    def __init__(self, folder, name, *, rows=300, seed=0, unsigned=False, grid=GRID, **entries):
+        folder.mkdir(parents=True)
+        folder.chmod(0o700)
+        self.name, self.folder, self.rows = name, folder, people(rows, seed=seed)
+        self.rows.to_parquet(folder / "rows.parquet")
+        (folder / "rows.parquet").chmod(0o600)
+        SCHEMA.to_yaml(folder / "dictionary.yaml")
+        settings = {
+            "format": "hdpstats site",
+            "version": 1,
+            "data": "rows.parquet",
+            "schema": "dictionary.yaml",
+            "ledger": {"place": "ledger.db", "dataset": name, "epsilon": 100, "delta": 1e-3},
+            "analysts": {ANALYST: EVERYTHING},
+            "timing": PATIENT,
+        } | entries
+        self.file = folder / "site.yaml"
+        self.file.write_text(json.dumps(settings))  # which is YAML
+        self.file.chmod(0o600)
+        hdp.Ledger(folder / "ledger.db", dataset=name, epsilon=100, delta=Fraction(1, 1000))
+        self.participation = folder / "hdpstats.json"
+        said = {"settings": "site.yaml", "grid": grid} | ({"unsigned": True} if unsigned else {})
+        self.participation.write_text(json.dumps(said))
+        self.participation.chmod(0o600)
+
+    @property
+    def settings(self):
+        return SiteSettings.from_yaml(self.file)
+
+    @property
+    def ledger(self):
+        return hdp.Ledger.open_existing(self.folder / "ledger.db")
+
+    @property
+    def spent(self):
+        return float(self.ledger.spent.epsilon)
+
+    @property
+    def charges(self):
+        return len(self.ledger.history())
+
+    def participant(self, request, signers=(ANALYST,), **options):
+        return Participant(
+            name=self.name,
+            participation=self.participation,
+            request=request,
+            signers=frozenset(signers),
+            prices=PRICES,
+            **options,
+        )
+
+
+class Carrier:
+    """Carries tasks to hospitals of this process; ``lost`` says which hospital is gone from which exchange on."""
+
+    def __init__(self, hospitals, request, *, lost=None, times=1, signers=(ANALYST,)):
+        self.participants = {each.name: each.participant(request, signers) for each in hospitals}
+        self.lost, self.times, self.sent, self.replies = lost or {}, times, [], []
+
+    def __call__(self, task, content, sites):
+        exchange = len(self.sent)
+        self.sent.append((task, content))
+        replies = {}
+        for name in sites:
+            if exchange >= self.lost.get(name, 10**9):
+                continue
+            several = [self.participants[name].reply(task, content) for _ in range(self.times)]
+            assert all(each == several[0] for each in several)
+            replies[name] = several[0]
+        self.replies.append(replies)
+        return replies

@@ -1,0 +1,120 @@
+"""Jobs for FLARE: what is in one, and how what it left is read. FLARE itself is not needed."""
+
+import ast
+import json
+from pathlib import Path
+
+import pytest
+
+import hdpstats.api as hdp
+from hdpstats.cli import main
+from hdpstats.engines import flare
+from hdpstats.engines.collecting import NO_ANSWER, collect, written
+from hdpstats.engines.flare.job import read_job, write_job
+from hdpstats.ledger import SigningKey
+from tests.custodian.people import PUBLIC, SCHEMA
+from tests.engines.hospitals import Carrier, Hospital
+
+STUDY = hdp.Study(public=PUBLIC, schema=SCHEMA)
+NAMES = ("east", "north", "south")
+
+
+@pytest.fixture
+def request_file(tmp_path):
+    place = tmp_path / "request.json"
+    hdp.request("describe", ["x", "g"], STUDY, epsilon=0.5, path=place)
+    return place
+
+
+def left_by(folder, several, request):
+    """Write what the controller leaves."""
+    out = folder / "workspace" / "hdpstats"
+    (out / "releases").mkdir(parents=True)
+    for name, release in several.releases.items():
+        (out / "releases" / f"{name}.json").write_bytes(written(release))
+    said = {"request": request.sha256, "asked": list(several.asked), "left": dict(several.left)}
+    (out / "sites.json").write_text(json.dumps(said))
+    return folder
+
+
+def test_a_job_has_one_request_and_no_code(tmp_path, request_file):
+    write_job(request_file, tmp_path / "job", sites=NAMES)
+    files = {str(file.relative_to(tmp_path / "job")) for file in (tmp_path / "job").rglob("*") if file.is_file()}
+    config = {f"app/config/{name}" for name in ("config_fed_server.json", "config_fed_client.json")}
+    assert files == {"meta.json", "app/config/request.json", "app/config/known.json", *config}
+    assert (tmp_path / "job" / "app/config/request.json").read_bytes() == request_file.read_bytes()
+    client = json.loads((tmp_path / "job" / "app/config/config_fed_client.json").read_text())
+    (executor,) = client["executors"]
+    assert executor["executor"] == {"path": flare.EXECUTOR, "args": {}}
+    assert client["components"] == client["task_data_filters"] == client["task_result_filters"] == []
+    meta = json.loads((tmp_path / "job" / "meta.json").read_text())
+    assert meta["deploy_map"] == {"app": ["server", *NAMES]}
+    assert meta["min_clients"] == 2
+
+
+@pytest.mark.parametrize("name", [flare.EXECUTOR, flare.CONTROLLER])
+def test_the_classes_that_a_job_names_exist(name):
+    module, _, wanted = name.rpartition(".")
+    place = Path(flare.__file__).parent / f"{module.rpartition('.')[2]}.py"
+    classes = {each.name for each in ast.parse(place.read_text()).body if isinstance(each, ast.ClassDef)}
+    assert module.startswith(flare.__name__)
+    assert wanted in classes
+
+
+@pytest.mark.parametrize("sites", [[], ["a", "a"], ["../a"], ["a b"]])
+def test_a_job_needs_names_of_sites(tmp_path, request_file, sites):
+    with pytest.raises(hdp.ArgumentError, match="sites must be names"):
+        write_job(request_file, tmp_path / "job", sites=sites)
+    assert not (tmp_path / "job").exists()
+
+
+def test_a_job_carries_its_public_rows(tmp_path):
+    place = tmp_path / "request.json"
+    hdp.request("describe", ["x"], STUDY, epsilon=0.5, attach_public=False, path=place)
+    with pytest.raises(hdp.ArgumentError, match="public rows in it"):
+        write_job(place, tmp_path / "job", sites=NAMES)
+
+
+def test_the_command_line_writes_a_job_reads_it_and_keeps_who_is_gone(tmp_path, request_file, capsys):
+    hospitals = [Hospital(tmp_path / name, name, rows=300, seed=i) for i, name in enumerate(NAMES)]
+    job, result = tmp_path / "job", tmp_path / "result.json"
+    sites = [word for name in NAMES for word in ("--site", name)]
+    assert main(["flare", "job", str(request_file), *sites, "--out", str(job)]) == 0
+    assert main(["flare", "job", str(request_file), *sites, "--out", str(job)]) == 2  # the folder is there
+    carrier = Carrier(hospitals, job / "app" / "config" / "request.json", lost={"south": 1})
+    asked = hdp.request("describe", ["x", "g"], STUDY, epsilon=0.5)
+    several, _ = collect(asked, NAMES, carrier)
+    folder = left_by(tmp_path / "left", several, asked)
+    assert main(["flare", "result", str(request_file), str(folder), "--out", str(result)]) == 0
+    assert f"south was left out: {NO_ANSWER}" in capsys.readouterr().out
+    assert result.read_text() == read_job(folder, request_file)[1].to_json()
+    again = tmp_path / "again"
+    assert main(["flare", "job", str(request_file), *sites, "--after", str(folder), "--out", str(again)]) == 0
+    known = json.loads((again / "app/config/known.json").read_text())
+    assert known == {name: written(each).decode() for name, each in several.releases.items()}
+    assert set(known) == set(NAMES)
+
+
+def test_releases_of_a_job_are_checked_with_keys(tmp_path, request_file):
+    tmp_path.chmod(0o700)
+    private, public = SigningKey.generate().write(tmp_path / "site")
+    _, other = SigningKey.generate().write(tmp_path / "other")
+    signs = {"signing": {"key": str(private)}}
+    hospitals = [Hospital(tmp_path / name, name, seed=i, **signs) for i, name in enumerate(NAMES)]
+    asked = hdp.request("describe", ["x", "g"], STUDY, epsilon=0.5)
+    several, _ = collect(asked, NAMES, Carrier(hospitals, request_file))
+    folder = left_by(tmp_path / "left", several, asked)
+    read_job(folder, request_file, keys=dict.fromkeys(NAMES, public))
+    with pytest.raises(hdp.LedgerError):
+        read_job(folder, request_file, keys={"east": other})
+    with pytest.raises(hdp.ArgumentError, match="keys must be of sites that were asked"):
+        read_job(folder, request_file, keys={"west": public})
+
+
+def test_what_is_no_job_is_refused(tmp_path, request_file):
+    with pytest.raises(hdp.ArgumentError, match="there is no hdpstats/sites"):
+        read_job(tmp_path, request_file)
+    (tmp_path / "hdpstats").mkdir()
+    (tmp_path / "hdpstats" / "sites.json").write_text("[]")
+    with pytest.raises(hdp.ArgumentError, match="cannot be read"):
+        read_job(tmp_path, request_file)

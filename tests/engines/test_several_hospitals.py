@@ -1,0 +1,229 @@
+"""One request to several hospitals by a carrier: the result of a fit, whoever drops out, and what leaves a hospital."""
+
+import json
+
+import pytest
+
+import hdpstats.api as hdp
+from hdpstats.custodian import open_site
+from hdpstats.custodian.capacity import Clock
+from hdpstats.engines import participant as participant_module
+from hdpstats.engines.collecting import ANSWER, FACTS, NO_ANSWER, REFUSALS, Reply, collect, content_of
+from hdpstats.exchange import RequestFile, SeveralSites
+from tests.custodian.people import FORMULA, PUBLIC, SCHEMA, SURVIVAL
+from tests.custodian.test_request_files import Seen
+from tests.engines.hospitals import ANALYST, Carrier, Hospital
+
+STUDY = hdp.Study(public=PUBLIC, schema=SCHEMA)
+QUESTIONS = {
+    "logit": ("logit", FORMULA, {"epsilon": 1}),
+    "hazard": ("hazard", SURVIVAL, {"epsilon": 1, "intervals": 6}),
+    "rounds": ("logit", "y ~ x", {"epsilon": 1, "delta": 1e-5, "mechanism": "clipped_newton"}),
+    "description": ("describe", ["x", "g", "k"], {"epsilon": 0.5, "by": "y"}),
+    "effect": ("treatment_effect", "event ~ y", {"epsilon": 1, "propensity_formula": "y ~ x", "propensity_epsilon": 1}),
+}
+SIMPLE = ("describe", ["x", "g"], {"epsilon": 0.5})
+
+
+class Of(Seen):
+    """A hospital as the service shows it to the analyst of these tests."""
+
+    def put_public(self, table):
+        self._site.put_public(table, analyst=ANALYST)
+
+    def answer(self, query):
+        return self._site.answer(query, analyst=ANALYST)
+
+
+@pytest.fixture
+def hospitals(tmp_path):
+    return [
+        Hospital(tmp_path / name, name, rows=300 + 40 * i, seed=i) for i, name in enumerate(("east", "north", "south"))
+    ]
+
+
+@pytest.fixture
+def ask(tmp_path):
+    """Write a request, and return it with its file."""
+
+    def written(kind, what, options):
+        place = tmp_path / f"request-{kind}.json"
+        return hdp.request(kind, what, STUDY, path=place, **options), place
+
+    return written
+
+
+NAMES = ("east", "north", "south")
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["description", *(pytest.param(each, marks=pytest.mark.wide) for each in QUESTIONS if each != "description")],
+)
+def test_the_result_is_that_of_a_fit_at_these_sites(hospitals, ask, question):
+    asked, place = ask(*QUESTIONS[question])
+    several, result = collect(asked, NAMES, Carrier(hospitals, place))
+    spent = [each.spent for each in hospitals]
+    assert several.left == {}
+    if question != "rounds":  # whose charge is in another measure
+        options = QUESTIONS[question][2]
+        assert spent == [sum(value for name, value in options.items() if name.endswith("epsilon"))] * 3
+    sites = {each.name: Of(open_site(each.settings)) for each in hospitals}
+    later = asked.question.ask(hdp.Study(private=sites, public=PUBLIC, quorum=2))
+    assert later.to_json() == result.to_json()
+    assert [each.spent for each in hospitals] == spent
+
+
+def test_a_hospital_that_is_lost_in_the_middle_is_named_and_comes_back_for_nothing_more(hospitals, ask):
+    asked, place = ask(*QUESTIONS["logit"])
+    several, result = collect(asked, NAMES, Carrier(hospitals, place, lost={"south": 2}))
+    table = result.sites.set_index("site")
+    assert table["weight"]["south"] == 0
+    assert NO_ANSWER in table["status"]["south"]
+    assert table["weight"][["east", "north"]].sum() == pytest.approx(1)
+    assert [each.spent for each in hospitals] == [1, 1, 0.15]  # south described its people, and then was gone
+    again, same = collect(asked, NAMES, Carrier(hospitals, place, lost={"south": 0}), known=several.releases)
+    assert list(again.left) == ["south"]
+    assert same.to_json() == result.to_json()
+    assert [each.spent for each in hospitals] == [1, 1, 0.15]
+    _, whole = collect(asked, NAMES, Carrier(hospitals, place))
+    assert [each.spent for each in hospitals] == [1, 1, 1]
+    assert [each.charges for each in hospitals] == [2, 2, 2]
+    assert (whole.sites["weight"] > 0).all()
+
+
+def test_a_task_that_is_delivered_twice_is_charged_and_drawn_once(hospitals, ask):
+    asked, place = ask(*SIMPLE)
+    carrier = Carrier(hospitals, place, times=2)  # which compares the replies, byte for byte
+    collect(asked, NAMES, carrier)
+    assert [(each.spent, each.charges) for each in hospitals] == [(0.5, 1)] * 3
+
+
+def test_what_leaves_is_a_release_file_or_a_name(hospitals, ask, monkeypatch):
+    asked, place = ask(*SIMPLE)
+    carrier = Carrier(hospitals, place)
+    collect(asked, NAMES, carrier)
+    for replies, hospital in ((replies, each) for replies in carrier.replies for each in hospitals):
+        reply = replies[hospital.name]
+        assert reply.refusal is None
+        fields = json.loads(reply.release)
+        assert set(fields) == {"format", "hdpstats", "request", "facts", "columns", "answers", "sha256"}
+        assert not [cell for cell in map(repr, hospital.rows["x"][:50]) if cell.encode() in reply.release]
+    secret = repr(hospitals[0].rows["x"][0])
+
+    def broken(*_, **__):
+        raise ValueError(secret)
+
+    monkeypatch.setattr(participant_module.Exchange, "answer", broken)
+    replies = Carrier(hospitals[:1], place)
+    with pytest.raises(hdp.SiteError) as caught:
+        collect(asked, ("east",), replies)
+    assert replies.replies[1] == {"east": Reply(refusal="unavailable")}
+    assert secret not in str(caught.value)
+
+
+def test_fewer_than_a_quorum_stop_before_anything_is_charged(hospitals, ask):
+    asked, place = ask(*SIMPLE)
+    with pytest.raises(hdp.SiteError, match="1 of 3 sites answer, and 2 must"):
+        collect(asked, NAMES, Carrier(hospitals, place, lost={"north": 0, "south": 0}))
+    assert [each.spent for each in hospitals] == [0, 0, 0]
+    content = content_of(SeveralSites(asked=NAMES, releases={}, left={"north": NO_ANSWER, "south": NO_ANSWER}))
+    assert hospitals[0].participant(place).reply(ANSWER, content) == Reply(refusal="others")
+
+
+@pytest.mark.parametrize(
+    ("entries", "signers", "refusal"),
+    [
+        ({}, (), "unknown-analyst"),
+        ({}, ("eve@elsewhere.example",), "unknown-analyst"),
+        ({}, (ANALYST, "eve@elsewhere.example"), "unknown-analyst"),
+        ({"requests": {"approval": "required"}}, (ANALYST,), "not-approved"),
+        ({"data": "other.parquet"}, (ANALYST,), "unavailable"),
+        ({"analysts": {ANALYST: {"mechanisms": ["count"], "models": []}}}, (ANALYST,), "forbidden"),
+        (
+            {"analysts": {ANALYST: {"mechanisms": "all", "models": "all", "epsilon": 0.1}}},
+            (ANALYST,),
+            "insufficient-budget",
+        ),
+    ],
+)
+def test_a_hospital_refuses_in_fixed_words(tmp_path, ask, entries, signers, refusal):
+    one = Hospital(tmp_path / "east", "east", **entries)
+    asked, place = ask(*SIMPLE)
+    with pytest.raises(hdp.SiteError) as caught:
+        collect(asked, ("east",), Carrier([one], place, signers=signers))
+    assert REFUSALS[refusal] in str(caught.value)
+    assert one.spent == 0
+
+
+def test_nobody_signs_in_a_simulator_that_a_custodian_allowed(tmp_path, ask):
+    one = Hospital(tmp_path / "east", "east", unsigned=True)
+    asked, place = ask(*SIMPLE)
+    collect(asked, ("east",), Carrier([one], place, signers=()))
+    assert one.spent == 0.5
+
+
+def test_files_of_other_sites_that_do_not_belong_together_are_refused(hospitals, ask, tmp_path):
+    asked, place = ask(*SIMPLE)
+    carrier = Carrier(hospitals, place)
+    collect(asked, NAMES, carrier)
+    facts = {name: reply.release for name, reply in carrier.replies[0].items()}
+    good = {"asked": list(NAMES), "releases": facts, "left": {}}
+    changes = [
+        {"releases": facts | {"south": facts["south"].replace(b'"south"', b'"other"')}},
+        {"releases": facts | {"south": b"{}"}},
+        {"releases": facts | {"south": 7}},
+        {"releases": {"north": facts["north"], "south": facts["south"]}},
+        {"releases": facts | {"east": facts["north"]}},
+        {"asked": ["east", "east", "north"]},
+        {"asked": ["north", "south"]},
+        {"left": {"east": NO_ANSWER}},
+        {"left": None},
+    ]
+    before = [each.spent for each in hospitals]
+    for change in changes:
+        assert hospitals[0].participant(place).reply(ANSWER, good | change) == Reply(refusal="others"), change
+    assert hospitals[0].participant(place).reply("train", good) == Reply(refusal="request")
+    assert hospitals[0].participant(place).reply(ANSWER, good).release
+    assert [each.spent for each in hospitals] == before
+
+
+def test_a_reply_waits_for_its_grid(tmp_path, ask, monkeypatch):
+    one = Hospital(tmp_path / "east", "east", grid=5.0)
+    _, place = ask(*SIMPLE)
+    now, slept = [100.0], []
+
+    def sleep(seconds):
+        slept.append(seconds)
+        now[0] += seconds
+
+    opened = participant_module.Participant._opened
+
+    def slow(self):
+        now[0] += 6.25
+        return opened(self)
+
+    monkeypatch.setattr(participant_module.Participant, "_opened", slow)
+    one.participant(place, clock=Clock(now=lambda: now[0], sleep=sleep)).reply(FACTS, {})
+    assert slept == [3.75]
+
+
+def test_others_may_not_say_by_which_settings_a_hospital_answers(tmp_path, ask, monkeypatch):
+    monkeypatch.setattr(participant_module, "GRID", 0.01)
+    one = Hospital(tmp_path / "east", "east")
+    _, place = ask(*SIMPLE)
+    one.participation.chmod(0o666)
+    assert one.participant(place).reply(FACTS, {}) == Reply(refusal="unavailable")
+    one.participation.chmod(0o600)
+    for said in ("[]", "{}", '{"settings": "site.yaml", "grid": 0}', '{"settings": "site.yaml", "more": 1}'):
+        one.participation.write_text(said)
+        assert one.participant(place).reply(FACTS, {}) == Reply(refusal="unavailable"), said
+
+
+def test_a_request_for_another_schema_is_refused(tmp_path, hospitals):
+    other = hdp.Schema({name: SCHEMA[name] for name in SCHEMA if name != "secret"})
+    place = tmp_path / "other.json"
+    asked = hdp.request("describe", ["x"], hdp.Study(public=PUBLIC, schema=other), epsilon=0.5, path=place)
+    with pytest.raises(hdp.SiteError, match="of another schema"):
+        collect(asked, NAMES, Carrier(hospitals, place))
+    assert RequestFile.read(place).sha256 == asked.sha256
