@@ -3,6 +3,7 @@
 It adds identity, permissions, caps and transport to a `hdpstats.sites.LocalSite`, which alone reads rows. Needs the
 extra ``sites``; the command line imports it when it is used.
 
+* ``analysis_time``: How long a request's own analysis may take at a site.
 * ``answering``: Requests that come as files, and their answers.
 * ``app``: What a site answers over HTTP.
 * ``approvals``: Who approved a request file, and when: written down durably before anything is charged.

@@ -31,6 +31,7 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError, HdpError, MechanismError, SiteError
 from hdpstats._base.work import Prices
 from hdpstats.custodian import log
+from hdpstats.custodian.analysis_time import AnalysisTime
 from hdpstats.custodian.app import read_query
 from hdpstats.custodian.approvals import REQUIRED, NotApproved, approval_of
 from hdpstats.custodian.capacity import Clock
@@ -63,6 +64,7 @@ class AnsweringSite(Site):
     def __init__(
         self, site: LocalSite, settings: SiteSettings, *, analyst: str, slots: Slots, most: Budget, again: int | None
     ) -> None:
+        self.time = AnalysisTime(settings.limits.analysis)
         self._site, self._limits, self._slots, self._analyst = site, settings.limits, slots, analyst
         self._permissions = settings.analysts[analyst]
         self._most, self._cost = most, NOTHING
@@ -107,7 +109,8 @@ class AnsweringSite(Site):
     def answer(self, query: Query) -> Release:
         """Answer as the service does, and keep the answer as the ledger has it from now on."""
         try:
-            release = self._answered(query)
+            with self.time.paused():
+                release = self._answered(query)
         except RequestRefused as refused:
             self.refusal = _refusal(refused.code, **refused.numbers)
             raise self.refusal from None
@@ -272,12 +275,12 @@ class Exchange:
             )
             sites = answering if beside is None else beside(answering)
             try:
-                with self._slots.request(analyst), asked.in_its_recipe():
+                with self._slots.request(analyst), asked.in_its_recipe(), answering.time.counted():
                     study = asked.study(sites, public, quorum=quorum)
                     check_public(self.settings.limits, study.public)
                     asked.question.ask(study)
-            except HdpError:
-                if answering.refusal is None and not answering.answers:
+            except HdpError as error:
+                if answering.refusal is None and (not answering.answers or error.facts.get("code") == "too-long"):
                     raise  # else reading the release file raises the same: it is about what was released
             except Exception as error:
                 raise SiteError(

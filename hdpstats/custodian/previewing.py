@@ -15,6 +15,7 @@ from hdpstats import __version__
 from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats._base.validation import printable
 from hdpstats.custodian import approvals, log
+from hdpstats.custodian.analysis_time import AnalysisTime
 from hdpstats.custodian.approvals import REQUIRED, Approval, approval_of
 from hdpstats.custodian.kept_head import open_account
 from hdpstats.custodian.permissions import Permissions
@@ -153,7 +154,7 @@ def check_public(limits: Limits, table: PublicTable | None) -> None:
     """Refuse more public rows than a site takes of an analyst, before anything is charged."""
     size = 0 if table is None else len(public_to_bytes(table))
     if size > limits.public:
-        raise CODES["too-large"].error(CODES["too-large"].message, limit=limits.public)
+        raise CODES["too-large"].error(CODES["too-large"].message, code="too-large", limit=limits.public)
 
 
 def number_of_rows(settings: SiteSettings) -> int:
@@ -240,7 +241,7 @@ def considered(settings: SiteSettings, asked: RequestFile, analyst: str, public:
     met, problem = None, ""
     try:
         check_public(settings.limits, rows)
-        with asked.in_its_recipe():
+        with asked.in_its_recipe(), AnalysisTime(settings.limits.analysis).counted():
             asked.question.ask(study)
     except _Met as found:
         met = found.query

@@ -365,6 +365,9 @@ class Limits(Section):
         Answers that are computed at once; others wait.
     connections, connections_each : int
         Connections at once; the second is for one client certificate. Further ones are closed.
+    analysis : float
+        Seconds of a processor that the analysis of a request file may take at the site
+        (`hdpstats.custodian.analysis_time`).
     handshakes, handshakes_each : int
         Connections at once that have not finished their TLS handshake; the second is for one address (of IPv6: one
         network of 64 bits). Further ones are closed.
@@ -389,6 +392,7 @@ class Limits(Section):
     handshakes: Count = 256
     handshakes_each: Count = 64
     drain: Annotated[float, Field(ge=0.0, le=7 * 86400.0)] = 90.0
+    analysis: Annotated[float, Field(ge=0.1, le=7 * 86400.0)] = 600.0
 
     @model_validator(mode="after")
     def _arrive(self) -> Self:

@@ -144,7 +144,12 @@ class Watch:
 
     def sweep(self) -> int:
         """Answer the requests that are in the inbox and were not looked at; return how many were read and are done."""
-        found, answered = self._files(), 0
+        answered = 0
+        try:
+            found = self._files()
+        except OSError as error:  # of a share that is away: it comes back
+            log.write(failed=f"the inbox cannot be looked at: {error.strerror}")
+            return 0
         self._done &= set(found)
         self._waiting = {file: asked for file, asked in self._waiting.items() if file in set(found)}
         for file in found:
@@ -164,10 +169,9 @@ class Watch:
 
     def _handle(self, file: Found) -> bool:
         """Answer one request, let it wait for its approval, or refuse it; whatever it is, others go on."""
-        waiting = self._waiting.get(file)
+        asked, name, waiting = None, "", self._waiting.get(file)
         if waiting is not None and self._approved(waiting.sha256, waiting.analyst) == waiting.again:
             return False
-        asked, name = None, ""
         try:
             asked = self._read(file)
             name = sender_of(self._settings, asked, file.folder or None)
@@ -176,7 +180,8 @@ class Watch:
             self._wait(file, asked, name, why=str(error))
             return False
         except HdpError as error:
-            self._refuse(file, asked, name, code_of(error), why=log.cause(error), numbers=error.facts)
+            code = str(error.facts.get("code", code_of(error)))
+            self._refuse(file, asked, name, code, why=log.cause(error), numbers=error.facts)
         except Exception as error:
             self._refuse(file, asked, name, "failed", why=log.cause(error), numbers={})
         else:
@@ -187,8 +192,12 @@ class Watch:
         return asked is not None
 
     def _approved(self, sha256: str, analyst: str) -> int | None:
-        """Return how many charges in vain a request was approved with; None where it was not."""
-        approval = approval_of(self._settings, self._exchange.ledger, sha256, analyst)
+        """Return how many charges in vain a request was approved with; None where it was not, or nothing tells."""
+        try:
+            approval = approval_of(self._settings, self._exchange.ledger, sha256, analyst)
+        except HdpError as error:
+            log.write(failed=f"approvals cannot be read: {log.cause(error)}")
+            return None
         return None if approval is None else approval.again
 
     def _wait(self, file: Found, asked: RequestFile | None, analyst: str, *, why: str) -> None:

@@ -79,7 +79,7 @@ def _check_effect(opened: _Effect, epsilon: object, replicate: int) -> None:
         query = asked.query(exact(epsilon, name="epsilon"))
     except (FormulaError, SchemaError):
         raise
-    except ArgumentError:  # about public people, and private ones may differ
+    except HdpError:  # about public people, and private ones may differ
         return
     for site in opened.study.sites.values():
         site.check_permitted(query, prepare(query, site_facts_of(opened.study, site.records)).needs)
@@ -231,11 +231,8 @@ class Question:
     @property
     def most(self) -> Budget:
         """What all of its releases together may cost each person: the sum of its epsilons, and its delta."""
-        epsilons = [
-            exact(self.spending[name], name=name)
-            for name in self.spending
-            if name.endswith("epsilon") and name != "allow_large_epsilon"
-        ]
+        asked = (self.spending.get(name, 0) for name in ("epsilon", "propensity_epsilon"))
+        epsilons = [exact(amount, name="epsilon") for amount in asked]
         delta = {**self.options, **self.spending}.get("delta", 0)
         return Budget(sum(epsilons, Fraction(0)), release_delta(delta))
 

@@ -343,7 +343,7 @@ def request(
         kind=model,
         what=_plain(formula),
         options={name: value for name, value in given.items() if name in known},
-        spending={"epsilon": epsilon} | {name: value for name, value in given.items() if name not in known},
+        spending={"epsilon": _plain(epsilon)} | {name: value for name, value in given.items() if name not in known},
     )
     question.open(study)
     table = study.public
@@ -369,7 +369,9 @@ def request(
 
 
 def _plain(value: Any) -> Any:
-    """Return tuples and arrays as lists, and numbers of NumPy as Python's."""
+    """Return tuples and arrays as lists, numbers of NumPy as Python's, and whole ones as integers: R has 1.0."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)
     return [_plain(each) for each in value] if isinstance(value, list | tuple) else value

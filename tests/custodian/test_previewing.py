@@ -1,5 +1,6 @@
 """The dry run: what a custodian reads is all that a request asks and costs, whatever the analyst writes into it."""
 
+import contextlib
 import json
 import os
 
@@ -9,6 +10,7 @@ import hdpstats.api as hdp
 from hdpstats import __version__
 from hdpstats.cli import main
 from hdpstats.custodian import preview
+from hdpstats.exchange.questions import Question
 from hdpstats.records import codec
 from tests.custodian.asked_by_files import QUESTIONS, SIMPLE, STUDY, Place
 from tests.custodian.institution import EVERYTHING
@@ -180,3 +182,20 @@ def test_a_question_is_short_enough_to_be_read(place):
     study = STUDY
     with pytest.raises(hdp.ArgumentError, match="at most 50000 characters"):
         hdp.request("describe", ["x" * 100] * 600, study, epsilon=1)
+
+
+def test_an_analysis_that_takes_too_long_is_ended(tmp_path, monkeypatch):
+    """Before anything is charged, at the dry run and at the answer, whatever its code catches."""
+    place = Place(tmp_path, limits={"analysis": 0.2})
+    place.ask(*SIMPLE)
+
+    def endless(self, study):
+        while True:
+            with contextlib.suppress(Exception):
+                sum(range(10_000))
+
+    monkeypatch.setattr(Question, "ask", endless)
+    assert "takes longer than 0.2 seconds" in preview(place.settings, place.request)
+    with pytest.raises(hdp.SiteError, match="takes longer than"):
+        place.answer()
+    assert place.spent == 0

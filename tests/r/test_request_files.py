@@ -16,7 +16,7 @@ from tests.custodian.people import PUBLIC, SCHEMA
 ASK = "function(s, file, key) dp_request('logit', y ~ x + g, s, epsilon = 1, path = file, key = key)"
 DESCRIBE = "function(s, file) dp_request('describe', c('x', 'g'), s, epsilon = 0.5, path = file, by = 'y')"
 READ = "function(release, request, key) coef(dp_read_result(release, request = request, key = key))"
-READ_WHOLE = "function(release, request, file) dp_write_result(dp_read_result(release, request = request), file)"
+ROWS = "function(release, request) as.data.frame(dp_read_result(release, request = request))"
 
 
 @pytest.fixture
@@ -50,8 +50,10 @@ def test_r_describes_by_files(evaluate, tmp_path, study):
     place = Place(tmp_path)
     evaluate(DESCRIBE)(r_bridge.to_r(study), *words(place.request))
     place.answer()
-    evaluate(READ_WHOLE)(*words(place.release, place.request, tmp_path / "read.json"))
-    assert (tmp_path / "read.json").read_text() == place.read().to_json()
+    asked = RequestFile.read(place.request)
+    assert asked.sha256 == hdp.request("describe", ["x", "g"], study, epsilon=0.5, by="y").sha256
+    read = evaluate(ROWS)(*words(place.release, place.request))
+    assert len(read) == len(r_bridge.call("as.data.frame", place.read()).columns)
 
 
 SCRIPT = """
