@@ -281,7 +281,7 @@ def people_of(query: DescriptionQuery, table: AdmittedTable, design: Design | No
     if query.weights is not None:
         weights = np.clip(values[query.weights] / query.largest_weight, 0.0, 1.0)
     if query.weighting is not None and design is not None:
-        weights = weights_of(query.weighting, design, table)
+        weights = np.where(out, 0.0, weights_of(query.weighting, design, table))
     if asked is not None and asked.start is not None and table.persons is not None:
         joined = spans_of(table, start=asked.start, time=asked.time, event=asked.event, level=asked.level)
         values = {**values, asked.start: joined.start, asked.time: joined.stop, asked.event: joined.event}

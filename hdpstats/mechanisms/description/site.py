@@ -23,7 +23,7 @@ and a declared :math:`w_{max}` a block is multiplied by :math:`b = w / w_{max}`,
 people is public and everybody counts, :math:`t_0` is left out.
 
 Overlap weights (`hdpstats.mechanisms.overlap`) are such a ``b``: in [0, 1], a function of that person's row and of
-public coefficients.
+public coefficients. Who lacks a cell of the query weighs 0, in the cell "incomplete" of follow-up too.
 
 Each feature is rounded to an integer number of :math:`2^{-20}`, at most :math:`2^{19}` in size; integers are added,
 exactly and in any order. The map from a person to integers is total and depends on that person's rows alone. Of a
