@@ -18,7 +18,6 @@ import pandas as pd
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.results import model_matrix
-from hdpstats.schema.synthetic import mark
 from r_bridge.arguments import (
     argument_names,
     by_name,
@@ -201,7 +200,7 @@ def study(**parts: Any) -> Any:
     ]
     for rows in marked:
         if isinstance(rows, pd.DataFrame):
-            mark(rows)
+            rows.attrs["hdpstats"] = "invented"
     labels = options.pop("labels", None)
     if labels is not None:
         sources = private.values() if isinstance(private, dict) else [private]
