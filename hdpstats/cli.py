@@ -708,6 +708,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
     try:
         arguments.run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:  # who reads has seen enough, as `head` has
+        sys.stdout = None  # type: ignore[assignment]  # of which nothing is flushed at the end
+        return 1
     except HdpError as error:
         print(f"hdpstats: {printable(' '.join(str(error).split()))}", file=sys.stderr)
         return 2 if isinstance(error, ArgumentError) else 1

@@ -181,7 +181,6 @@ UNIT: Final = Template("""\
 # cp $folder/hdpstats.service /etc/systemd/system/ && systemctl enable --now hdpstats
 [Unit]
 Description=Differentially private statistics of $dataset (hdpstats)
-Documentation=https://hdpstats.readthedocs.io
 Wants=network-online.target
 After=network-online.target $after
 

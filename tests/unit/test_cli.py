@@ -1,4 +1,5 @@
 import json
+import os
 import sys
 from fractions import Fraction
 
@@ -220,3 +221,14 @@ def test_warm_up_compiles_what_fits_run(monkeypatch, capsys):
     assert main(["warm-up"]) == 0
     assert capsys.readouterr() == ("loops over rows are compiled\n", "")
     assert loaded == [True]
+
+
+def test_who_reads_the_first_line_alone_sees_no_traceback(path, monkeypatch):
+    reading, writing = os.pipe()
+    os.close(reading)
+    closed = os.fdopen(writing, "w")
+    monkeypatch.setattr(sys, "stdout", closed)
+    assert main(["ledger", "show", str(path)]) == 1
+    monkeypatch.undo()
+    with pytest.raises(BrokenPipeError):
+        closed.close()
