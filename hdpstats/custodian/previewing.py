@@ -267,7 +267,11 @@ def preview(settings: SiteSettings, request: Path, *, analyst: str | None = None
     HdpError
         The request cannot be read, or is not for this site.
     """
-    found = looked_at(settings, request, analyst=analyst, public=public)
+    return in_words(settings, looked_at(settings, request, analyst=analyst, public=public))
+
+
+def in_words(settings: SiteSettings, found: Preview) -> str:
+    """Say in words what was looked at; see `preview`."""
     asked, site, name = found.request, found.site, found.analyst
     signed = f"signed with the key {asked.signature.key}" if asked.signature is not None else "who did not sign it"
     other = "" if asked.version == __version__ else f"; this is {__version__}, which may ask otherwise"

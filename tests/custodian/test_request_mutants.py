@@ -7,7 +7,7 @@ import pytest
 import hdpstats.api as hdp
 from hdpstats._base.errors import HdpError
 from hdpstats.custodian.answering import Exchange
-from hdpstats.custodian.previewing import looked_at, preview
+from hdpstats.custodian.previewing import in_words, looked_at
 from hdpstats.privacy.budget import NOTHING, covers
 from tests.custodian.asked_by_files import PRICES, QUESTIONS, SIMPLE, STUDY, Place
 from tests.custodian.mutants import mutants
@@ -35,13 +35,12 @@ def _texts():
     return [hdp.request(kind, what, STUDY, **options).to_json() for kind, what, options in asked]
 
 
-def _refusal(run):
-    """Return what a function raises, of this package's errors; None where it raises nothing."""
+def _tried(run):
+    """Return what a function returns, and what it raises of this package's errors, in words."""
     try:
-        run()
+        return run(), ""
     except HdpError as error:
-        return str(error)
-    return None
+        return None, str(error)
 
 
 def _outcome(place, exchange, content):
@@ -49,17 +48,17 @@ def _outcome(place, exchange, content):
     place.request.write_bytes(content)
     ledger = exchange.ledger
     before, entries = ledger.balance, len(ledger.history())
-    unread = _refusal(lambda: looked_at(place.settings, place.request))
-    if unread is not None:
+    found, unread = _tried(lambda: looked_at(place.known, place.request))
+    if unread:
         assert any(word in unread for word in FIELDS), unread
         assert ledger.balance == before
         return "refused"
-    found, words = looked_at(place.settings, place.request), preview(place.settings, place.request)
+    words = in_words(place.known, found)
     assert words.replace("\n", "").isprintable()
     if found.request.question.kind not in SHORT:
         return "of a fit"
     if "refused" in words:
-        assert _refusal(lambda: exchange.answer(found.request, analyst="ann")), words
+        assert _tried(lambda: exchange.answer(found.request, analyst="ann"))[1], words
         assert ledger.balance == before
         return "refused"
     cost, ahead = found.cost()
@@ -72,8 +71,9 @@ def _outcome(place, exchange, content):
     return "charged" if found.met is not None else "free"
 
 
-def _tried(place, number, *, seed):
-    exchange = Exchange(place.settings, prices=PRICES)
+def _outcomes(place, number, *, seed):
+    place.known = place.settings
+    exchange = Exchange(place.known, prices=PRICES)
     return collections.Counter(_outcome(place, exchange, content) for content in mutants(_texts(), number, seed=seed))
 
 
@@ -82,12 +82,12 @@ def _place(tmp_path):
 
 
 def test_a_mutant_is_refused_or_charged_as_its_dry_run_says(tmp_path):
-    outcomes = _tried(_place(tmp_path), 180, seed=1)
+    outcomes = _outcomes(_place(tmp_path), 180, seed=1)
     assert min(outcomes[kind] for kind in ("refused", "charged", "free")) > 5
 
 
 @pytest.mark.wide
 def test_no_mutant_of_many_is_charged_otherwise_than_its_dry_run_says(tmp_path):
-    outcomes = _tried(_place(tmp_path), 6000, seed=2)
+    outcomes = _outcomes(_place(tmp_path), 6000, seed=2)
     print(dict(outcomes))
     assert min(outcomes[kind] for kind in ("refused", "charged", "free")) > 200
