@@ -40,8 +40,8 @@ from hdpstats.models import (
 )
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.geometry import PointColumn, PointSpace
+from hdpstats.records.overlap_weights import OverlapWeights
 from hdpstats.records.query import Query, Release
-from hdpstats.records.weighting import OverlapWeights
 from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema

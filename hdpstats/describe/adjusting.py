@@ -11,7 +11,7 @@ from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.describe.tables import NO_SEED
 from hdpstats.inference import draws
 from hdpstats.inference.life_tables import LifeTable
-from hdpstats.inference.overlap import PropensityErrors, WeightedPeople
+from hdpstats.inference.overlap_errors import PropensityErrors, WeightedPeople
 from hdpstats.inference.weighted_hazards import hazard_errors, hazard_slopes
 from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.description.blocks import DescribedNumbers, numbers_of

@@ -1,15 +1,13 @@
 """How ``bs``, ``ns``, ``rcs`` and ``poly`` become columns, with declared knots and constants.
 
 R and patsy take knots, boundaries and orthogonal polynomials from the rows at hand. Here they are written in the
-formula. Knots that a user leaves out are quantiles of public rows (`missing_knots`), which `hdpstats.formulas.knots`
-writes into the formula. Without public rows they follow from the schema's bounds: boundary knots are those bounds,
+formula. Knots that a user leaves out are quantiles of public rows, which `hdpstats.formulas.knots` writes into the
+formula. Without public rows they follow from the schema's bounds: boundary knots are those bounds,
 others are equally spaced. ``poly`` without constants maps the bounds to -1 and 1.
 """
 
-import math
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Final
 
 import numpy as np
 
@@ -22,8 +20,6 @@ from hdpstats.formulas.splines import b_splines, natural_splines, restricted_spl
 MOST_KNOTS = 30
 LARGEST_DEGREE = 5
 _CLOSEST = 1e-6
-PARTS: Final = 1000
-"""Knots are rounded to a power of ten that is at most this part of the range."""
 
 CENTRE = ("mean", "center")
 SPREAD = ("sd", "scale")
@@ -175,58 +171,6 @@ def knot_shares(function: str, count: int) -> FloatArray:
         return np.linspace(0.0, 1.0, count + 2)[1:-1]
     outermost = 0.1 if count <= 3 else 0.05 if count <= 6 else 0.025
     return np.linspace(outermost, 1.0 - outermost, count)
-
-
-Ends = tuple[float | None, float | None]
-
-
-def missing_knots(spline: Splines, values: FloatArray, image: Interval) -> tuple[tuple[float, ...], Ends]:
-    """Return the knots, and the boundary knots, that a spline lacks, from values (n,) of its operand.
-
-    * ``ns`` and ``bs`` with ``df``: as many interior knots as R takes, at equal shares of people.
-    * ``ns`` has its boundary knots at the smallest and the largest value, and is linear beyond: where the schema admits
-      values that nobody has, a curve between the bounds would rest on no one. Boundary knots of ``bs``, whose
-      polynomials cannot go on as lines, are the bounds.
-    * ``rcs(x, k)``: at Harrell's quantiles.
-
-    Numbers are rounded to about a thousandth of the range. Values that many people share can make several quantiles
-    one: then the quantiles are those of the distinct values.
-
-    Raises
-    ------
-    FormulaError
-        If there are fewer different values than the knots need.
-    """
-    ends: Ends = (None, None)
-    if not image.lower < image.upper:
-        return (), ends
-    unit = 10.0 ** math.floor(math.log10((values.max() - values.min() or image.upper - image.lower) / PARTS))
-    if spline.function == "ns":
-        least = _rounded(float(values.min()), unit) if spline.lower is None else None
-        most = _rounded(float(values.max()), unit) if spline.upper is None else None
-        ends = (least if least is None else max(least, image.lower), most if most is None else min(most, image.upper))
-    if not isinstance(spline.knots, int) or spline.knots == 0:
-        return (), ends
-    lowest = [end for end in (image.lower, spline.lower, ends[0]) if end is not None]
-    highest = [end for end in (image.upper, spline.upper, ends[1]) if end is not None]
-    least, most = max(lowest), min(highest)
-    inside = values[(values >= least) & (values <= most)]
-    for people in (inside, np.unique(inside)):
-        if len(people):
-            found = np.quantile(people, knot_shares(spline.function, spline.knots), method="inverted_cdf")
-            knots = tuple(_rounded(float(place), unit) for place in found)
-            if all(a < b for a, b in pairwise((least, *knots, most))):
-                return knots, ends
-    raise refusal(
-        spline.source,
-        f"public rows have {len(np.unique(inside))} different values of {spline.operand.source}, too few for its knots",
-        "ask for fewer, or write knots=",
-    )
-
-
-def _rounded(value: float, unit: float) -> float:
-    """Return a multiple of a power of ten, with the digits that it is written with."""
-    return round(value, -round(math.log10(unit)))
 
 
 def _boundary(settings: CallSettings) -> tuple[float | None, float | None]:

@@ -4,23 +4,29 @@
 records has its knots in it, a site needs no public rows to build the columns, and a result that is read from a file has
 the columns that it was fitted with. The name of the factor, and of its coefficients, stays as it was written.
 
-Which knots they are: `hdpstats.formulas.bases.missing_knots`. Knots that are given stay as they are. Without public
+Which knots they are: `missing_knots`. Knots that are given stay as they are. Without public
 rows a formula stays as it is too: knots are equally spaced between the bounds then.
 """
 
+import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
 
 from hdpstats._base.errors import FormulaError
-from hdpstats.formulas.bases import missing_knots
+from hdpstats._base.typing import FloatArray
+from hdpstats.formulas.bases import knot_shares
 from hdpstats.formulas.expressions import Splines, bounds_of, columns_of, values_of
 from hdpstats.formulas.grammar import read_factor
 from hdpstats.formulas.lexer import Cursor, Token, spell, tokenize
-from hdpstats.formulas.operations import Interval
+from hdpstats.formulas.operations import Interval, refusal
 from hdpstats.schema.columns import NumericColumn
 from hdpstats.schema.public import PublicTable
+
+PARTS: Final = 1000
+"""Knots are rounded to a power of ten that is at most this part of the range."""
 
 FUNCTIONS: Final = ("bs", "ns", "rcs")
 
@@ -111,3 +117,55 @@ def _settings(spline: Splines, public: PublicTable) -> str:
     knots, (lower, upper) = missing_knots(spline, np.asarray(values), image)
     settings = [f"{name}={value!r}" for name, value in (("lower", lower), ("upper", upper)) if value is not None]
     return "".join(f", {setting}" for setting in [*([f"knots={list(knots)!r}"] if knots else []), *settings])
+
+
+Ends = tuple[float | None, float | None]
+
+
+def missing_knots(spline: Splines, values: FloatArray, image: Interval) -> tuple[tuple[float, ...], Ends]:
+    """Return the knots, and the boundary knots, that a spline lacks, from values (n,) of its operand.
+
+    * ``ns`` and ``bs`` with ``df``: as many interior knots as R takes, at equal shares of people.
+    * ``ns`` has its boundary knots at the smallest and the largest value, and is linear beyond: where the schema admits
+      values that nobody has, a curve between the bounds would rest on no one. Boundary knots of ``bs``, whose
+      polynomials cannot go on as lines, are the bounds.
+    * ``rcs(x, k)``: at Harrell's quantiles.
+
+    Numbers are rounded to about a thousandth of the range. Values that many people share can make several quantiles
+    one: then the quantiles are those of the distinct values.
+
+    Raises
+    ------
+    FormulaError
+        If there are fewer different values than the knots need.
+    """
+    ends: Ends = (None, None)
+    if not image.lower < image.upper:
+        return (), ends
+    unit = 10.0 ** math.floor(math.log10((values.max() - values.min() or image.upper - image.lower) / PARTS))
+    if spline.function == "ns":
+        least = _rounded(float(values.min()), unit) if spline.lower is None else None
+        most = _rounded(float(values.max()), unit) if spline.upper is None else None
+        ends = (least if least is None else max(least, image.lower), most if most is None else min(most, image.upper))
+    if not isinstance(spline.knots, int) or spline.knots == 0:
+        return (), ends
+    lowest = [end for end in (image.lower, spline.lower, ends[0]) if end is not None]
+    highest = [end for end in (image.upper, spline.upper, ends[1]) if end is not None]
+    least, most = max(lowest), min(highest)
+    inside = values[(values >= least) & (values <= most)]
+    for people in (inside, np.unique(inside)):
+        if len(people):
+            found = np.quantile(people, knot_shares(spline.function, spline.knots), method="inverted_cdf")
+            knots = tuple(_rounded(float(place), unit) for place in found)
+            if all(a < b for a, b in pairwise((least, *knots, most))):
+                return knots, ends
+    raise refusal(
+        spline.source,
+        f"public rows have {len(np.unique(inside))} different values of {spline.operand.source}, too few for its knots",
+        "ask for fewer, or write knots=",
+    )
+
+
+def _rounded(value: float, unit: float) -> float:
+    """Return a multiple of a power of ten, with the digits that it is written with."""
+    return round(value, -round(math.log10(unit)))

@@ -6,7 +6,7 @@ themselves; ``other_correlations`` says how far errors would go with other corre
 ``combination`` combines the sites of one fit, and ``pooling`` pools them with the public fit;
 ``meta_analysis`` combines estimates of several studies, with their heterogeneity.
 ``weighted_moments`` has the errors of weighted public rows, ``life_tables`` the curves of noisy tables, ``log_rank``
-the log-rank test of these and of public rows. ``overlap`` has the errors of means of two arms under overlap weights,
-by stacked estimating equations, and ``weighted_hazards`` those of hazards. ``draws`` is the only source of random
-numbers.
+the log-rank test of these and of public rows. ``overlap_errors`` has the errors of means of two arms under overlap
+weights, by stacked estimating equations, and ``weighted_hazards`` those of hazards. ``draws`` is the only source of
+random numbers.
 """

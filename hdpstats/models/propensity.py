@@ -13,7 +13,7 @@ from hdpstats._base.validation import real, text
 from hdpstats.describe.description import Description
 from hdpstats.display import Report, Reported, columns, percent
 from hdpstats.inference import draws
-from hdpstats.inference.overlap import DRAWS, PropensityErrors
+from hdpstats.inference.overlap_errors import DRAWS, PropensityErrors
 from hdpstats.models.model import predict
 from hdpstats.models.plan import Plan
 from hdpstats.models.regression import Logit

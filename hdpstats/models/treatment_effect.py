@@ -15,7 +15,7 @@ from hdpstats.describe.tables import NO_SEED
 from hdpstats.display import Report, Reported, columns, number
 from hdpstats.formulas.compiler import compile_design
 from hdpstats.inference import draws
-from hdpstats.inference.overlap import OutcomeModel, PropensityErrors, WeightedPeople, outcome_model
+from hdpstats.inference.overlap_errors import OutcomeModel, PropensityErrors, WeightedPeople, outcome_model
 from hdpstats.mechanisms.treatment_effect import (
     ARMS,
     BINARY,
@@ -208,7 +208,7 @@ def treatment_effect(
     treat; of a number within declared bounds the means, their difference and, where they are from 0 on, ratio. The
     weights balance the covariates of the propensity model between the arms; the effect is that among people whose
     treatment was in doubt. Proof: `hdpstats.mechanisms.treatment_effect.site`. Errors:
-    `hdpstats.inference.overlap`.
+    `hdpstats.inference.overlap_errors`.
 
     Parameters
     ----------

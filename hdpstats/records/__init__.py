@@ -17,7 +17,7 @@ The records of one mechanism are in its own package, `hdpstats.mechanisms`. None
   drawn errors.
 * ``several``: Queries and releases of fits that consist of several: rounds of noisy sums of scores, and sites by
   their names.
-* ``weighting``: How people are weighted by their chance of treatment: overlap weights at public coefficients.
+* ``overlap_weights``: How people are weighted by their chance of treatment: overlap weights at public coefficients.
 
 * ``averages``: What is known of a private cohort: averages of its variables over complete people, with the noise in
   them.

@@ -22,7 +22,7 @@
 * ``hazard_curves``: Curves of a discrete-time hazard model with their gradients, as arrays and as tables.
 * ``labels``: What tables, figures and pages call coefficients and groups: the labels of the schema, where columns have
   one.
-* ``marginal_effects``: Marginal effects: average slopes of columns of the design, as statsmodels' ``get_margeff`` has
+* ``margeff``: Marginal effects: average slopes of columns of the design, as statsmodels' ``get_margeff`` has
   them.
 * ``model_matrix``: A result as R's generics see it: names and order of coefficients, terms, and the design of public
   rows.

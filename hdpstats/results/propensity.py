@@ -16,15 +16,15 @@ from hdpstats.display import Report, Reported, columns, named_values, percent
 from hdpstats.formulas import Design
 from hdpstats.inference import draws
 from hdpstats.inference.draws import Generator
-from hdpstats.inference.overlap import DRAWS, WeightedPeople
+from hdpstats.inference.overlap_errors import DRAWS, WeightedPeople
 from hdpstats.mechanisms.description.blocks import numbers_of
 from hdpstats.mechanisms.description.moments import moments_of
 from hdpstats.privacy.budget import OWN, Guarantee, Part
 from hdpstats.raking.rows import raked_rows
 from hdpstats.records.codec import Record
 from hdpstats.records.estimate import Estimate, HasCoefficients
+from hdpstats.records.overlap_weights import OverlapWeights, rounded
 from hdpstats.records.query import Release
-from hdpstats.records.weighting import OverlapWeights, rounded
 from hdpstats.results.facts import design_of
 from hdpstats.results.plots import plot_overlap
 from hdpstats.results.population import NO_ROWS, FittedRows

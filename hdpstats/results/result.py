@@ -22,7 +22,7 @@ from hdpstats.results import (
     comparison,
     contrasts,
     hazard_curves,
-    marginal_effects,
+    margeff,
     plots,
     prediction,
     reporting,
@@ -35,7 +35,7 @@ from hdpstats.results.disagreement import Disagreement
 from hdpstats.results.evaluation import NOT_CHECKED, DeferredCheck
 from hdpstats.results.facts import ESTIMATES, ModelFacts, chosen, covariates
 from hdpstats.results.labels import coefficient_labels, labels_of_terms
-from hdpstats.results.marginal_effects import MarginalEffects
+from hdpstats.results.margeff import MarginalEffects
 from hdpstats.results.population import NO_ROWS, PUBLIC, FittedRows, population, standard_deviations
 from hdpstats.results.reporting import methods_text
 from hdpstats.results.sites import NOTHING_RELEASED, Counts, Released, SiteContribution, sites_table
@@ -500,7 +500,7 @@ class Result(HasCoefficients, Reported, Saved):
         ArgumentError
             As `average_effects`; also for hazard and multinomial models.
         """
-        return marginal_effects.average_slopes(self, at, method, dummy=dummy, over=over, estimate=estimate)
+        return margeff.average_slopes(self, at, method, dummy=dummy, over=over, estimate=estimate)
 
     def predict(
         self, frame: pd.DataFrame, ci: bool = False, alpha: float = 0.05, cov: bool = False

@@ -456,7 +456,7 @@ class TreatmentEffect(Reported, Saved):
 
 
 def terms_of(schema: Schema, treatment: str, *, binary: bool, positive: bool) -> tuple[str, ...]:
-    """Return the names of the contrasts of `hdpstats.inference.overlap.contrasts_of`."""
+    """Return the names of the contrasts of `hdpstats.inference.overlap_errors.contrasts_of`."""
     what = "risk" if binary else "mean"
     means = [f"{what}, {treatment} = {label}" for label in labels_of(schema, treatment)]
     ratios = ["risk ratio", "odds ratio"] if binary else ["ratio"] if positive else []

@@ -4,7 +4,7 @@ A column of a Parquet file is a column of doubles, or is made one cell by cell (
 map of a numeric column is then arithmetic of a double alone: which cells are missing, a number that fills them, and a
 cut to the bounds. A loop that passes over rows once may do that on the way
 (`hdpstats.families.regression.one_pass`); whatever else reads the column finds it mapped when it asks
-(`columns_of`). The numbers are those of `hdpstats.schema.column.NumericColumn.admit`, to the last bit.
+(`columns_of`). The numbers are those of `hdpstats.schema.columns.NumericColumn.admit`, to the last bit.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ import numpy as np
 from hdpstats._base.compiled import compiled
 from hdpstats._base.intrinsics import double_at
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
-from hdpstats.schema.column import Column, NumericColumn
+from hdpstats.schema.columns import Column, NumericColumn
 from hdpstats.schema.table import AdmittedTable
 
 S = TypeVar("S")

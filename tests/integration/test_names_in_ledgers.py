@@ -42,8 +42,8 @@ from hdpstats.privacy.gaussian import mu_of
 from hdpstats.records.averages import CentredColumn
 from hdpstats.records.geometry import Geometry, PointColumn, PointSpace, Source
 from hdpstats.records.model import HazardCap, HazardModel, MultinomialModel, RegressionModel, TimeGrid
+from hdpstats.records.overlap_weights import OverlapWeights
 from hdpstats.records.sandwich import NoisySandwich, SandwichPart
-from hdpstats.records.weighting import OverlapWeights
 
 ASKED = {"epsilon": Fraction(1, 3), "schema_sha256": "a" * 64, "public_sha256": "b" * 64, "replicate": 2}
 AHEAD = (Spend(Fraction(2, 7)),)

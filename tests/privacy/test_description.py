@@ -17,12 +17,12 @@ import hdpstats.api as hdp
 from hdpstats.mechanisms.description import UNITS, AtRisk, DescribedColumn, DescribedPairs, DescriptionQuery, site
 from hdpstats.mechanisms.description import people as mapping
 from hdpstats.mechanisms.description.follow_up import FollowUpCells
-from hdpstats.mechanisms.overlap import weighting_design
+from hdpstats.mechanisms.overlap_weights import weighting_design
 from hdpstats.noise import BoxNoise, RoundedNormal, TwoSidedGeometric
 from hdpstats.privacy.budget import as_pair, total
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.averages import CentredColumn
-from hdpstats.records.weighting import OverlapWeights
+from hdpstats.records.overlap_weights import OverlapWeights
 from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import PrivateTable
 from tests.support import CORNERS

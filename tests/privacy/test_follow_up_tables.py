@@ -16,11 +16,11 @@ import pytest
 import hdpstats.api as hdp
 from hdpstats.mechanisms.description import UNITS, DescriptionQuery, people, site
 from hdpstats.mechanisms.description.follow_up import CrossedColumn, FollowUpCells
-from hdpstats.mechanisms.overlap import weighting_design
+from hdpstats.mechanisms.overlap_weights import weighting_design
 from hdpstats.noise import RoundedNormal, TwoSidedGeometric
 from hdpstats.privacy.gaussian import delta_of_square
 from hdpstats.privacy.sensitivity import Relation
-from hdpstats.records.weighting import OverlapWeights
+from hdpstats.records.overlap_weights import OverlapWeights
 from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import PrivateTable
 

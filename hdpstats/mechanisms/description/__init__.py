@@ -35,8 +35,8 @@ from hdpstats.privacy.charging import MU_SQUARED_GRAIN, shared, square_of
 from hdpstats.records.averages import CentredColumn
 from hdpstats.records.codec import LEFT_OUT, Record
 from hdpstats.records.limits import MOST_CELLS, Ahead, check_ahead
+from hdpstats.records.overlap_weights import OverlapWeights
 from hdpstats.records.query import ChargedQuery, ChargedRelease, check_epsilon
-from hdpstats.records.weighting import OverlapWeights
 
 UNITS: Final = 2**20
 """A feature, and the largest case weight, are rounded to so many steps; an even number, so that 1/2 is exact."""

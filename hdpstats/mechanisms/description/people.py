@@ -30,7 +30,7 @@ from hdpstats.families.several_rows import row_weights, total_weight
 from hdpstats.formulas import Design
 from hdpstats.mechanisms.description import UNITS, DescribedColumn, DescriptionQuery, RowsOfPerson
 from hdpstats.mechanisms.description.one_pass import sums_of_stored, whole
-from hdpstats.mechanisms.overlap import weights_of
+from hdpstats.mechanisms.overlap_weights import weights_of
 from hdpstats.schema.stored_columns import StoredColumns
 from hdpstats.schema.table import AdmittedTable
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, final
 
 from hdpstats._base.errors import MechanismError
+from hdpstats.records.overlap_weights import OverlapWeights
 from hdpstats.records.query import ChargedQuery, ChargedRelease, check_pure
-from hdpstats.records.weighting import OverlapWeights
 
 ARMS: Final = 2
 BINARY, NUMBER = 2, 3

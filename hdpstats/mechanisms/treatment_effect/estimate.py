@@ -3,8 +3,8 @@ r"""Means by arm from noisy cells, and the errors of effects by stacked estimati
 With the total weights ``A, B`` of an arm in which the outcome is 0 and 1, its risk is :math:`B / (A + B)`; of a number
 with the cells ``A, B, C`` the mean is :math:`l + (u - l) (B / 2 + C) / (A + B + C)`
 (`hdpstats.mechanisms.treatment_effect.site`). Errors are drawn: the noise of the cells afresh, the rest as
-`hdpstats.inference.overlap` says. An effect's error in a draw is its estimate less the same contrast of the means less
-their errors, so that ratios need no linearisation.
+`hdpstats.inference.overlap_errors` says. An effect's error in a draw is its estimate less the same contrast of the
+means less their errors, so that ratios need no linearisation.
 """
 
 from collections.abc import Sequence
@@ -15,8 +15,8 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
-from hdpstats.inference.overlap import OutcomeModel, PropensityErrors, Stacked, WeightedPeople, contrasts_of
-from hdpstats.mechanisms.overlap import UNITS
+from hdpstats.inference.overlap_errors import OutcomeModel, PropensityErrors, Stacked, WeightedPeople, contrasts_of
+from hdpstats.mechanisms.overlap_weights import UNITS
 from hdpstats.mechanisms.treatment_effect import ARMS, BINARY, TreatmentEffectQuery, TreatmentEffectRelease
 from hdpstats.records.estimate import ErrorDistribution, Estimate
 
@@ -103,8 +103,8 @@ def effects_of(
 ) -> Estimate:
     """Return the contrasts of the means with their errors; NaN where an arm is not clear of its noise.
 
-    ``terms`` name the contrasts, in the order of `hdpstats.inference.overlap.contrasts_of`; ``seed`` is the hash that
-    draws follow from.
+    ``terms`` name the contrasts, in the order of `hdpstats.inference.overlap_errors.contrasts_of`; ``seed`` is the hash
+    that draws follow from.
     """
     query, rng = cells.query, draws.generator(seed)
     width = query.upper - query.lower

@@ -1,7 +1,7 @@
 r"""Weights of people by arm and outcome: a noisy table, pure epsilon.
 
-**What is added.** A person with the weight ``w`` (`hdpstats.mechanisms.overlap`: from 0 to :math:`2^{20}` units, a
-function of that person's row and of public coefficients) is in the row of the table that is the own arm.
+**What is added.** A person with the weight ``w`` (`hdpstats.mechanisms.overlap_weights`: from 0 to :math:`2^{20}`
+units, a function of that person's row and of public coefficients) is in the row of the table that is the own arm.
 
 * Binary outcome: ``w`` is added to the cell of the outcome.
 * Number, with the place ``y`` in its declared range, cut to [0, 1]: ``w`` is shared out in the proportions
@@ -39,7 +39,7 @@ from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.work import Operations
 from hdpstats.formulas import Design
 from hdpstats.mechanisms.base import Prepared, added, check_one_row
-from hdpstats.mechanisms.overlap import UNITS, units, weighting_design, weighting_work, weights_of
+from hdpstats.mechanisms.overlap_weights import UNITS, units, weighting_design, weighting_work, weights_of
 from hdpstats.mechanisms.treatment_effect import ARMS, BINARY, TreatmentEffectQuery, TreatmentEffectRelease
 from hdpstats.noise.discrete import TwoSidedGeometric
 from hdpstats.privacy.budget import MechanismName, PrivacyEvent

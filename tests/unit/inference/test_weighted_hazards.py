@@ -7,7 +7,7 @@ from scipy.special import expit
 
 from hdpstats.inference import draws
 from hdpstats.inference.life_tables import LifeTable
-from hdpstats.inference.overlap import PropensityErrors, WeightedPeople
+from hdpstats.inference.overlap_errors import PropensityErrors, WeightedPeople
 from hdpstats.inference.weighted_hazards import ArmHazards, hazard_errors, hazard_slopes
 
 ALPHA = np.array([-0.5, 0.8, -0.4])

@@ -11,7 +11,7 @@ from scipy.special import expit
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.mechanisms.overlap import UNITS
+from hdpstats.mechanisms.overlap_weights import UNITS
 from hdpstats.mechanisms.registry import query_from_json
 from hdpstats.mechanisms.treatment_effect import TreatmentEffectQuery
 from hdpstats.sites import LocalSite

@@ -7,8 +7,8 @@ from scipy.special import expit
 
 import hdpstats.api as hdp
 from hdpstats._base.errors import MechanismError
-from hdpstats.mechanisms.overlap import UNITS, units, weighting_design, weights_of
-from hdpstats.records.weighting import OverlapWeights, rounded
+from hdpstats.mechanisms.overlap_weights import UNITS, units, weighting_design, weights_of
+from hdpstats.records.overlap_weights import OverlapWeights, rounded
 from hdpstats.schema.table import PrivateTable
 
 SCHEMA = hdp.Schema(a=hdp.Binary(), x=hdp.Continuous(-3, 3), y=hdp.Binary())

@@ -19,7 +19,7 @@ from hdpstats._base.work import Operations
 from hdpstats.formulas import Design
 from hdpstats.losses.logistic import logistic_residual
 from hdpstats.mechanisms.base import binary_design
-from hdpstats.records.weighting import OverlapWeights
+from hdpstats.records.overlap_weights import OverlapWeights
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers.kernels import product_work, row_products

@@ -6,7 +6,7 @@ import statsmodels.api as sm
 from scipy.special import expit
 
 from hdpstats.inference import draws
-from hdpstats.inference.overlap import OutcomeModel, Stacked, WeightedPeople, contrasts_of, outcome_model
+from hdpstats.inference.overlap_errors import OutcomeModel, Stacked, WeightedPeople, contrasts_of, outcome_model
 
 ALPHA = np.array([-0.5, 0.8, -0.4])
 
