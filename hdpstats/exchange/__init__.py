@@ -2,7 +2,8 @@
 
 ``questions`` has the kinds of questions that a request may ask, each with the code that analyst and custodian both run;
 ``request_file`` what an analyst writes, ``release_file`` what the custodian's answer is written to and how it is read.
-``files`` reads and writes the files of others, ``several`` is for one request to several sites. Answering is the custodian's: `hdpstats.custodian.answering`.
+``files`` reads and writes the files of others, ``several`` is for one request to several sites.
+Answering is the custodian's: `hdpstats.custodian.answering`.
 """
 
 from hdpstats.exchange.release_file import ReleaseFile, read_result
