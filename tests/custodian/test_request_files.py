@@ -43,7 +43,7 @@ def test_a_noisy_number_of_people_comes_with_the_fit_that_asks_it(tmp_path):
     place = Place(tmp_path, persons={"n_max": 500}, ledger=terms)
     asked = place.ask(*QUESTIONS["logit"])
     place.answer()
-    assert "count" in set(place.ledger.history()["mechanism"])
+    assert "count/1" in set(place.ledger.history()["mechanism"])
     later = asked.question.ask(hdp.Study(private=Seen(open_site(place.settings)), public=PUBLIC))
     assert later.to_json() == place.read().to_json()
     assert place.spent == 1

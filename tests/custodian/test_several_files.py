@@ -20,7 +20,9 @@ def places(tmp_path):
         folder = tmp_path / name
         folder.mkdir()
         private, public = SigningKey.generate().write(tmp_path / f"{name}-key")
-        place = Place(folder, signing={"key": str(private)}, ledger={"place": "ledger.db", "dataset": name, "epsilon": 100})
+        place = Place(
+            folder, signing={"key": str(private)}, ledger={"place": "ledger.db", "dataset": name, "epsilon": 100}
+        )
         people(250 + 50 * number, seed=7 + number).to_parquet(folder / "rows.parquet")
         (folder / "rows.parquet").chmod(0o600)
         place.public_key = public
