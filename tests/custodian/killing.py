@@ -10,7 +10,6 @@ import os
 import random
 import signal
 import sys
-import time
 from pathlib import Path
 
 import hdpstats.api as hdp
@@ -69,8 +68,8 @@ def _arm(step, draws):
     answering.write_durably = writing
 
 
-def _started(place, out, step, draws):
-    """Fork a process that answers the request and is killed at a step."""
+def _started(place, out, step, draws, *, after):
+    """Fork a process that answers the request and is killed at a step, or by the system after so many seconds."""
     child = os.fork()
     if child:
         return child
@@ -78,6 +77,8 @@ def _started(place, out, step, draws):
     try:
         sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115  (until the process ends)
         _arm(step, draws)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # which ends a process at once, whatever it does
+        signal.setitimer(signal.ITIMER_REAL, after)
         answering.answer(place.settings, place.request, out, prices=PRICES)
         code = 0
     except InsufficientBudget:
@@ -86,11 +87,8 @@ def _started(place, out, step, draws):
         os._exit(code)
 
 
-def _wait(children, rng, *, kill):
-    """Wait for processes, the first of which is killed at some time; return how they ended."""
-    if kill:
-        time.sleep(rng.random() * 0.4)
-        os.kill(children[0], signal.SIGKILL)
+def _wait(children):
+    """Wait for processes, and return how they ended."""
     return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
 
 
@@ -102,9 +100,10 @@ def exchanged(place, number, rng, folder):
     while True:
         how = (number + again) % 3 if again < 4 else 3
         step = STEPS[(number // 3 + again) % len(STEPS)] if how == 0 else None
-        children = [_started(place, out, step, draws) for _ in range(2 if how == 2 else 1)]
-        ended = _wait(children, rng, kill=how in (1, 2))
-        killed += ended.count(-signal.SIGKILL)
+        times = [rng.random() * 0.4 if how in (1, 2) else 0.0, *([0.0] if how == 2 else [])]
+        children = [_started(place, out, step, draws, after=after) for after in times]
+        ended = _wait(children)
+        killed += sum(code < 0 for code in ended)
         again += 1
         if (0 in ended and how in (0, 3)) or REFUSED in ended:
             break

@@ -27,11 +27,16 @@ def places(value, path=()):
     yield path
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for name, each in parts:
-        if name != "columns" or not path or path[-1] != "public":  # of cells the first few are enough
+        of_cells = name == "columns" and path == ("public",) and isinstance(each, dict)
+        if not (
+            of_cells and all(isinstance(cells, list) for cells in each.values())
+        ):  # of cells the first few are enough
             yield from places(each, (*path, name))
         else:
             yield from ((*path, "columns"), *((*path, "columns", column) for column in each))
-            yield from ((*path, "columns", column, row) for column, cells in each.items() for row in range(3))
+            yield from (
+                (*path, "columns", column, row) for column, cells in each.items() for row in range(min(len(cells), 3))
+            )
 
 
 def _chosen(rng, options):

@@ -1,58 +1,64 @@
 """An analysis ends when its time is over, and no answer of the site counts or is interrupted."""
 
+import signal
 import threading
-import time
 
 import pytest
 
 import hdpstats.api as hdp
 from hdpstats.custodian.analysis_time import AnalysisTime
 
+LONG = 3600.0
 
-def work(seconds):
-    begun = time.process_time()
-    while time.process_time() - begun < seconds:
+
+def endless():
+    while True:
         sum(range(1000))
 
 
+def over():
+    """Let the time be over now."""
+    signal.raise_signal(signal.SIGPROF)
+
+
 def test_work_beyond_the_time_is_ended():
+    before = signal.getsignal(signal.SIGPROF)
     with pytest.raises(hdp.SiteError, match="takes longer than"), AnalysisTime(0.05).counted():
-        work(60)
-    work(0.1)  # afterwards nothing is limited
+        endless()
+    assert signal.getsignal(signal.SIGPROF) == before
+    assert signal.getitimer(signal.ITIMER_PROF) == (0.0, 0.0)
 
 
-def test_what_the_site_computes_does_not_count():
-    limit = AnalysisTime(0.2)
-    with limit.counted():
+def test_no_answer_of_the_site_is_interrupted_or_counted():
+    limit, answered = AnalysisTime(LONG), []
+
+    def analysis():
         with limit.paused():
-            work(0.4)
-        work(0.01)
-
-    def after_a_pause():
-        with limit.paused():
-            work(0.01)
-        work(60)
+            assert signal.getitimer(signal.ITIMER_PROF) == (0.0, 0.0)
+            over()
+            answered.append(True)
+        over()
 
     with pytest.raises(hdp.SiteError, match="takes longer than"), limit.counted():
-        after_a_pause()
+        analysis()
+    assert answered
     with limit.paused():  # of no analysis
-        work(0.01)
+        assert signal.getitimer(signal.ITIMER_PROF) == (0.0, 0.0)
 
 
 def test_errors_pass():
-    with pytest.raises(KeyError), AnalysisTime(60).counted():
+    with pytest.raises(KeyError), AnalysisTime(LONG).counted():
         raise KeyError
 
 
 def test_other_threads_are_not_limited():
-    ended = []
+    found, before = [], signal.getsignal(signal.SIGPROF)
 
     def run():
-        with AnalysisTime(0.01).counted():
-            work(0.05)
-        ended.append(True)
+        with AnalysisTime(LONG).counted():
+            found.append(signal.getsignal(signal.SIGPROF))
 
     thread = threading.Thread(target=run)
     thread.start()
     thread.join()
-    assert ended
+    assert found == [before]
