@@ -273,9 +273,11 @@ def _a_third_of_noise() -> Iterator[None]:
             weaker(noise, "draw", rate=lambda self: 3 * self.rate)
         weaker(TwoSidedGeometric, "draws", rate=lambda self: 3 * self.rate)
         weaker(RoundedNormal, "draw", sd=lambda self: self.sd / 3)
-        coin = exponential.bernoulli_exp
-        stack.callback(setattr, exponential, "bernoulli_exp", coin)
-        cast(Any, exponential).bernoulli_exp = lambda numerator, denominator: coin(3 * numerator, denominator)
+        run: Any = exponential.run
+        stack.callback(setattr, exponential, "run", run)
+        cast(Any, exponential).run = lambda query, calibration, people: run(
+            query, replace(calibration, rate=3 * calibration.rate), people
+        )
         yield
 
 

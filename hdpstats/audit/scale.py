@@ -8,10 +8,11 @@ distribution: of two-sided geometric noise :math:`P(|z| \le k) = 1 - 2 q^{k + 1}
 :math:`\rho K \sim \mathrm{Gamma}(D)`; of normal noise :math:`K^2 / \sigma^2 \sim \chi^2_D`. A choice by
 permute-and-flip, and whether a proposal is accepted, have known probabilities.
 
-**The test.** Each draw gives the probability ``u`` with which claimed noise would be as small, or a choice as cheap.
-Where noise is as claimed, or larger, ``u`` is not below a uniform number, so that :math:`-\sum \log u` over ``n`` draws
-is not above a Gamma variable of shape ``n``: a large sum says that there is too little noise. Each draw of a
-computation is judged by itself. Lattices are allowed for by a whole cell, and by taking nine tenths of the claimed
+**The test.** Each draw gives the probability ``u`` with which claimed noise would be as small, or a choice as cheap. Of
+what has few values the probability of the value itself is taken times a uniform number of its own, which makes ``u``
+uniform. Where noise is as claimed, or larger, ``u`` is not below a uniform number, so that :math:`-\sum \log u` over
+``n`` draws is not above a Gamma variable of shape ``n``: a large sum says that there is too little noise. Each draw of
+a computation is judged by itself. Lattices are allowed for by a whole cell, and by taking nine tenths of the claimed
 scale. No more is shown than that the draws are too small for the claim; that the claim covers what people move is for
 the proof and for the searches.
 """
@@ -22,11 +23,14 @@ from dataclasses import dataclass
 from typing import Any, Final, final
 
 import numpy as np
+from numpy.random import Generator  # noqa: TID251  (the type of what `draws` gives)
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats.audit.replay import Coins, DrawnNoise, draws_in, measured
+from hdpstats.inference import draws
 from hdpstats.noise import BallNoise, BoxNoise, CylinderNoise, PermuteAndFlip, RoundedNormal, TwoSidedGeometric
+from hdpstats.records import codec
 
 ALPHA: Final = 1e-12
 """The probability with which enough noise may be taken for too little, at each look."""
@@ -95,6 +99,7 @@ def noise_scale(
         raise ArgumentError("looks must be numbers of runs above 0", argument="looks")
     reference = draws_in(claimed, data)
     sums, counts, runs = np.zeros(len(reference)), np.zeros(len(reference)), 0
+    rng = draws.generator(codec.sha256("noise_scale"))
     for look in looks:
         while runs < look:
             drawn = draws_in(compute, data)
@@ -102,7 +107,7 @@ def noise_scale(
             if not _alike(reference, drawn):
                 return FoundScale(runs=runs, pvalue=0.0)
             for place, (claim, own) in enumerate(zip(reference, drawn, strict=True)):
-                sizes = -_log_sizes(claim, own)
+                sizes = -np.log(np.maximum(_sizes(claim, own, rng), 1e-300))
                 sums[place] += float(np.sum(sizes))
                 counts[place] += len(sizes)
         found = FoundScale(runs=runs, pvalue=_pvalue(sums, counts))
@@ -127,25 +132,27 @@ def _pvalue(sums: FloatArray, counts: FloatArray) -> float:
     return min(1.0, float(np.min(tails, initial=1.0)) * len(tails))
 
 
-def _log_sizes(claim: DrawnNoise, own: DrawnNoise) -> FloatArray:
-    """Return the logarithms of the probabilities with which claimed noise is as small as what was drawn."""
+def _sizes(claim: DrawnNoise, own: DrawnNoise, rng: Generator) -> FloatArray:
+    """Return the probabilities with which claimed noise is as small as what was drawn."""
     noise = claim.noise
     if isinstance(noise, PermuteAndFlip):
-        return np.log(np.maximum([_as_cheap(float(noise.rate), own.costs, own.numbers[0])], 1e-300))
+        below, at = _as_cheap(float(noise.rate), own.costs, own.numbers[0])
+        return np.asarray([below + at * rng.random()])
     if isinstance(noise, Coins):
-        tails = np.array(own.numbers) == 0
         refused = -np.expm1(-np.array(own.noise.exponents) / ALLOWED)
-        return np.asarray(np.where(tails, np.log(np.maximum(refused, 1e-300)), 0.0))
-    numbers = np.abs(np.array([float(number) for number in own.numbers]))
-    return np.asarray(np.log(np.maximum(_as_small(noise, numbers), 1e-300)))
+        shares = rng.random(len(refused))
+        return np.asarray(np.where(np.array(own.numbers) == 0, shares * refused, refused + shares * (1.0 - refused)))
+    return _as_small(noise, np.abs(np.array([float(number) for number in own.numbers])), rng)
 
 
-def _as_small(noise: Any, numbers: FloatArray) -> FloatArray:
+def _as_small(noise: Any, numbers: FloatArray, rng: Generator) -> FloatArray:
     from scipy.stats import chi2, gamma
 
     if isinstance(noise, TwoSidedGeometric) or (isinstance(noise, BallNoise) and len(numbers) == 1):
         q = math.exp(-float(noise.rate) / ALLOWED)
-        return 1.0 - 2.0 * q ** (numbers + 1.0) / (1.0 + q)
+        to = 1.0 - 2.0 * q ** (numbers + 1.0) / (1.0 + q)
+        below = np.where(numbers > 0, 1.0 - 2.0 * q**numbers / (1.0 + q), 0.0)
+        return np.asarray(below + (to - below) * rng.random(len(numbers)))
     whole = numbers + 1.0
     if isinstance(noise, RoundedNormal):
         length = float(np.linalg.norm(whole)) * float(noise.grid) / (float(noise.sd) * ALLOWED)
@@ -159,8 +166,8 @@ def _as_small(noise: Any, numbers: FloatArray) -> FloatArray:
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 
 
-def _as_cheap(rate: float, costs: Sequence[int], chosen: int) -> float:
-    r"""Return the probability that permute-and-flip chooses something of the chosen cost or a smaller one.
+def _as_cheap(rate: float, costs: Sequence[int], chosen: int) -> tuple[float, float]:
+    r"""Return the probabilities that permute-and-flip chooses something cheaper than what was chosen, and as cheap.
 
     In a random order each candidate comes before the i-th with a probability ``t`` that is uniform, and all before it
     are refused: :math:`P(i) = a_i \int_0^1 \prod_{j \ne i} (1 - a_j t)\,dt`, with ``a`` what is accepted.
@@ -169,8 +176,7 @@ def _as_cheap(rate: float, costs: Sequence[int], chosen: int) -> float:
     accepted = np.exp(-rate / ALLOWED * away)
     t = (_NODES[:, None] + 1.0) / 2.0
     refused = 1.0 - accepted * t
-    integrals = np.array(
-        [float(_WEIGHTS @ np.prod(np.delete(refused, place, axis=1), axis=1)) / 2.0 for place in range(len(costs))]
-    )
-    cheap = away <= away[chosen]
-    return float(min(1.0, np.sum((accepted * integrals)[cheap])))
+    integrals = [float(_WEIGHTS @ np.prod(np.delete(refused, i, axis=1), axis=1)) / 2.0 for i in range(len(costs))]
+    chances = accepted * np.array(integrals)
+    chances /= chances.sum()
+    return float(np.sum(chances[away < away[chosen]])), float(np.sum(chances[away == away[chosen]]))
