@@ -1,9 +1,9 @@
 r"""Errors of hazards by arm under overlap weights: stacked estimating equations of every interval and cause.
 
 As in `hdpstats.inference.overlap_errors`, a treated person weighs :math:`1 - \hat e(x)` and an untreated one
-:math:`\hat e(x)`, at noisy coefficients of a propensity model. In the arm ``a`` and the
-interval ``j`` the hazard of cause ``k`` is :math:`\hat h_{jk} = D_{jk} / Y^*_j`, of sums of weights. With :math:`q_{ijk} = dN_{ijk} - h_{jk} Y_{ij}` its error is
-to first order
+:math:`\hat e(x)`, at noisy coefficients of a propensity model. In the arm ``a`` and the interval ``j`` the hazard of
+cause ``k`` is :math:`\hat h_{jk} = D_{jk} / Y^*_j`, of sums of weights. With
+:math:`q_{ijk} = dN_{ijk} - h_{jk} Y_{ij}` its error is to first order
 
 .. math:: \sum_i w_i q_{ijk} / Y^*_j + g_{jk}(\hat\alpha - \alpha_0) + \text{noise of the counts}:
 
