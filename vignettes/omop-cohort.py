@@ -161,6 +161,7 @@ rows:
   sql: |{COHORT}
 schema: dictionary.yaml
 ledger: {{place: ledger.db, dataset: diabetes}}
+requests: {{unsigned: admitted}}  # or analysts' keys: see the page on asking by files
 analysts:
   ann: {{mechanisms: all, models: all, epsilon: 3}}
 """)
@@ -182,10 +183,10 @@ with duckdb.connect(hospital / "trial.duckdb", read_only=True) as trial:
 offline = hdp.Study(public=public, schema=schema)
 formula = "Surv(days, died) ~ age + male + infarct + metformin"
 hdp.request("hazard", formula, offline, epsilon=2, path=hospital / "request.json")
-print(run("site answer site.yaml request.json --dry-run"))
+print(run("site answer site.yaml request.json --analyst ann --dry-run"))
 
 # %%
-print(run("site answer site.yaml request.json --out release.json"))
+print(run("site answer site.yaml request.json --analyst ann --out release.json"))
 fit = hdp.read_result(hospital / "release.json", hospital / "request.json")
 fit.summary()
 
