@@ -710,7 +710,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments.run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:  # who reads has seen enough, as `head` has
-        sys.stdout = None  # type: ignore[assignment]  # of which nothing is flushed at the end
+        sys.stdout = None  # of which nothing is flushed at the end
         return 1
     except HdpError as error:
         print(f"hdpstats: {printable(' '.join(str(error).split()))}", file=sys.stderr)
