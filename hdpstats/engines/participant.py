@@ -209,6 +209,8 @@ class Participant:
 
         try:
             return site.answer(asked, analyst=analyst, beside=beside, quorum=several.quorum_of_study())
+        except NotApproved as error:
+            raise _Refused("not-approved", error) from None
         except HdpError as error:
             code = str(error.facts.get("code") or code_of(error))
             raise _Refused(code if code in REFUSALS else "refused", error) from None
