@@ -216,8 +216,8 @@ SHOWN = {
     "omop-cohort": (
         1,
         (
-            "Rows:    12000",
-            "12000 people",
+            "Rows:    5000",
+            "5000 people",
             "asks for hazard",
             "reads of each person: age, days, died, infarct, male, metformin",
             "release.json answers request",
