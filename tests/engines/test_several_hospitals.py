@@ -11,8 +11,9 @@ from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.previewing import approve
 from hdpstats.engines import participant as participant_module
 from hdpstats.engines.collecting import ANSWER, FACTS, NO_ANSWER, REFUSALS, Reply, collect, content_of
+from hdpstats.engines.participant import Participation
 from hdpstats.exchange import RequestFile, SeveralSites
-from hdpstats.ledger import Ledger
+from hdpstats.ledger import Ledger, SigningKey
 from hdpstats.records import codec
 from tests.custodian.people import FORMULA, PUBLIC, SCHEMA, SURVIVAL
 from tests.custodian.test_request_files import Seen
@@ -210,6 +211,25 @@ def test_nobody_signs_in_a_simulator_that_a_custodian_allowed(tmp_path, ask):
     asked, place = ask(*SIMPLE)
     collect(asked, ("east",), Carrier([one], place, signers=()))
     assert one.spent == 0.5
+
+
+@pytest.mark.parametrize("signers", [(ANALYST,), ()])
+def test_an_analyst_with_a_key_signs_requests_whoever_signed_the_job(tmp_path, ask, signers):
+    private, public = SigningKey.generate().write(tmp_path / "ann")
+    one = Hospital(tmp_path / "east", "east", unsigned=True, requests={"keys": {ANALYST: str(public)}})
+    asked, place = ask(*SIMPLE)
+    assert one.participant(place, signers).reply(FACTS, {}) == Reply(refusal="unknown-analyst")
+    asked.signed(private).write(place)
+    assert one.participant(place, signers).reply(FACTS, {}).release
+
+
+def test_the_name_of_a_site_leads_to_no_other_folder(tmp_path):
+    one = Hospital(tmp_path / "east", "east")
+    one.participation.write_text(json.dumps({"settings": "../{site}/site.yaml", "grid": 0.01}))
+    assert Participation.read(one.participation, site="east").settings.resolve() == one.file.resolve()
+    for name in ("../north", ".", "", "a/b", "/etc"):
+        with pytest.raises(hdp.ArgumentError, match="participation"):
+            Participation.read(one.participation, site=name)
 
 
 def test_files_of_other_sites_that_do_not_belong_together_are_refused(hospitals, ask, tmp_path):
