@@ -26,6 +26,7 @@ extra ``sites``; the command line imports it when it is used.
 * ``prices``: What operations take on this machine: measured once in a process, before anybody asks, on invented
   numbers.
 * ``queried_rows``: Private rows that a database returns: a query of the settings.
+* ``request_costs``: What the queries of a request file cost in all, over every exchange in which it came.
 * ``senders``: Who sent a request file: the analyst whose key signed it, or whom the custodian names.
 * ``settings_sections``: Sections of settings: each entry known and of its type.
 * ``serving``: The process of a site: from settings to a site that holds the rows, and from there to a service.

@@ -93,7 +93,7 @@ class RequestCosts:
         try:
             lines = [json.loads(line) for line in self._place.read_text(encoding="utf-8").splitlines()]
             return {
-                str(each["query"]): Spend(*(Fraction(each[name]) for name in _AMOUNTS))
+                str(each["query"]): _cost(each)
                 for each in lines
                 if {name: each[name] for name in _NAMES} == self._whose
             }
@@ -105,3 +105,8 @@ class RequestCosts:
                 "whole line of it",
                 argument="state",
             ) from None
+
+
+def _cost(fields: Mapping[str, str]) -> Spend:
+    epsilon, delta, mu_squared = (Fraction(fields[name]) for name in _AMOUNTS)
+    return Spend(epsilon, delta, mu_squared)

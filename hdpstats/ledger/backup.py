@@ -119,8 +119,16 @@ def back_up(path_or_url: str | os.PathLike[str], out: str | os.PathLike[str]) ->
     """
     place = Path(out).absolute()
     source = Store(path_or_url, create=False)
-    if os.path.lexists(place):
-        raise LedgerError(f"there is something at {place} already, and no backup replaces another: name a new file")
+    try:
+        os.close(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        raise LedgerError(
+            f"there is something at {place} already, and no backup replaces another: name a new file"
+        ) from None
+    except OSError as error:
+        raise LedgerError(
+            f"the backup {place} cannot be written ({error.strerror}); where its directory is missing, create it first"
+        ) from None
     try:
         copy = Store(place, create=True)
         chain = source.read(lambda connection: copy.write(lambda target: _copied(connection, target)))

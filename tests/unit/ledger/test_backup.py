@@ -32,10 +32,15 @@ def test_a_backup_is_the_ledger_to_the_last_entry_and_its_owners_alone(filled, b
     assert verify_file(backup) == made  # the ledger goes on, its copy does not
 
 
-def test_a_backup_replaces_nothing_and_what_fails_leaves_nothing(filled, backup, path, sql):
+def test_a_backup_replaces_nothing_and_what_fails_leaves_nothing(filled, backup, path, sql, monkeypatch):
     backup.write_text("an older one")
     with pytest.raises(LedgerError, match="no backup replaces another: name a new file"):
         back_up(path, backup)
+    assert backup.read_text() == "an older one"
+    with monkeypatch.context() as patched:  # one that another process made since this one looked
+        patched.setattr("os.path.lexists", lambda _: False)
+        with pytest.raises(LedgerError, match="no backup replaces another: name a new file"):
+            back_up(path, backup)
     assert backup.read_text() == "an older one"
     with pytest.raises(LedgerError, match="create it first"):
         back_up(path, backup.parent / "none" / "it")
