@@ -364,6 +364,42 @@ def checked_weighting(weighting: object, study: Study) -> Weighting:
     return weighting
 
 
+def check_of_these_people(weighting: Weighting, study: Study, *, what: str) -> None:
+    """Refuse errors of private people at coefficients that are not their own.
+
+    Errors count that the sampling of the coefficients and of the outcome go together, as of the same people
+    (`hdpstats.inference.overlap`), and that private people are treated by the model. Of coefficients of other people
+    neither is so: arms may stay unlike, and limits are far too narrow.
+
+    Raises
+    ------
+    ArgumentError
+        If the propensity model is of public rows alone, or a site of the study took no part in it.
+    """
+    fit = weighting.propensity.fit
+    if fit.guarantee is None:
+        raise ArgumentError(
+            f"weighting: {what} of private people needs a propensity model of the same people, "
+            "hdp.propensity(formula, study, epsilon).weights(): this one is of public rows, whose treatment may follow "
+            "another rule",
+            argument="weighting",
+        )
+    known = [each for each in fit.site_facts if each.weight > 0.0]
+    names = {each.site for each in known}
+    accounts = {entry.account for each in known for entry in each.entries if entry.account}
+    others = [
+        name
+        for name, site in study.sites.items()
+        if name not in names and (site.held is None or site.held.account not in accounts)
+    ]
+    if others:
+        raise ArgumentError(
+            f"weighting: {what} needs a propensity model of the same people, and {', '.join(others)} took no part in "
+            "it; fit the propensity model on this study, or leave these sites out",
+            argument="weighting",
+        )
+
+
 LEAST_EFFECTIVE: Final = 0.05
 """Kish's effective size over the number of people below which weights are refused."""
 

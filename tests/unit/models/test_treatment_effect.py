@@ -307,6 +307,23 @@ def test_weights_of_others_or_of_nothing_are_refused_before_a_charge(study, weig
     assert study.ledger.spent == spent
 
 
+def test_coefficients_of_other_people_are_refused_before_a_charge(study):
+    """Of public people, or of one of two sites: errors would count a correlation that is not there."""
+    of_one = hdp.propensity(FORMULA, hdp.Study(private=study.site, public=PUBLIC), epsilon=2.0).weights()
+    of_public = hdp.propensity(FORMULA, study).fit_public().weights()
+    spent = study.ledger.spent
+    for epsilon in (None, 1.0):
+        with pytest.raises(hdp.ArgumentError, match="this one is of public rows"):
+            hdp.treatment_effect("y ~ a", study, of_public, epsilon=epsilon)
+    both = hdp.Study(
+        private={"one": study.site, "two": PRIVATE[:500]}, public=PUBLIC, schema=SCHEMA, budget=hdp.Budget(epsilon=9)
+    )
+    with pytest.raises(hdp.ArgumentError, match="and two took no part in it"):
+        hdp.treatment_effect("y ~ a", both, of_one, epsilon=1.0)
+    assert both.sites["two"].ledger.spent.epsilon == 0
+    assert study.ledger.spent == spent
+
+
 def test_where_treatment_is_decided_the_effect_is_refused_before_a_charge(study, propensity):
     """By public facts: coefficients that were released, at public people."""
     decided = dataclasses.replace(propensity.fit, estimate=propensity.estimate.moved(np.array([0.0, 60.0, 0.0])))
