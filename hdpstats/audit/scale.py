@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from typing import Any, Final, final
 
 import numpy as np
-from numpy.random import Generator  # noqa: TID251  (the type of what `draws` gives)
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
@@ -132,7 +131,7 @@ def _pvalue(sums: FloatArray, counts: FloatArray) -> float:
     return min(1.0, float(np.min(tails, initial=1.0)) * len(tails))
 
 
-def _sizes(claim: DrawnNoise, own: DrawnNoise, rng: Generator) -> FloatArray:
+def _sizes(claim: DrawnNoise, own: DrawnNoise, rng: draws.Generator) -> FloatArray:
     """Return the probabilities with which claimed noise is as small as what was drawn."""
     noise = claim.noise
     if isinstance(noise, PermuteAndFlip):
@@ -145,7 +144,7 @@ def _sizes(claim: DrawnNoise, own: DrawnNoise, rng: Generator) -> FloatArray:
     return _as_small(noise, np.abs(np.array([float(number) for number in own.numbers])), rng)
 
 
-def _as_small(noise: Any, numbers: FloatArray, rng: Generator) -> FloatArray:
+def _as_small(noise: Any, numbers: FloatArray, rng: draws.Generator) -> FloatArray:
     from scipy.stats import chi2, gamma
 
     if isinstance(noise, TwoSidedGeometric) or (isinstance(noise, BallNoise) and len(numbers) == 1):

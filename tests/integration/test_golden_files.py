@@ -1,7 +1,7 @@
 """Ledgers and files that earlier versions wrote are read, and what was charged in them is not charged again.
 
-What `tools/golden.py` wrote with a version stays as it is from its release on: a test that fails here says that a user's file, or a
-custodian's ledger, would no longer be read.
+What `tools/golden.py` wrote with a version stays as it is from its release on: a test that fails here says that a
+user's file, or a custodian's ledger, would no longer be read.
 """
 
 import json
