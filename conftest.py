@@ -22,6 +22,9 @@ from hdpstats.records import estimate
 from tests import covering, known_noise, scratch, seeded
 from tests import few_draws as seldom
 
+collect_ignore = [f"hdpstats/engines/flare/{name}.py" for name in ("controller", "executor")]
+"""They need NVIDIA FLARE, which its study alone installs (`tests/statistical/test_flare.py`); they have no example."""
+
 SEED = "hdpstats"
 TESTS = Path(__file__).parent / "tests"
 OF_PART = {"vignettes": 0, "r": 1, "jupyter": 1}

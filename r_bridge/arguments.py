@@ -24,6 +24,7 @@ _VECTORS: Final = frozenset(
     {
         "columns",
         "features",
+        "follow_up",
         "std_error",
         "levels",
         "labels",

@@ -49,6 +49,11 @@ version: 1
 
 # The private rows: a file of Parquet or CSV, or a folder of Parquet files. Its owner's alone (chmod 600).
 data: $data
+# Instead of data a database and a query of yours, which names its order (ORDER BY).
+#rows:
+#  url: postgresql://reader@localhost/registry   # or duckdb:///FILE, sqlite:///FILE; without the password
+#  password_variable: HDPSTATS_ROWS_PASSWORD     # the environment variable that has it
+#  sql: SELECT age, size, event FROM patients ORDER BY patient
 # What each column may hold, from the study's protocol, never read from the rows.
 schema: $schema
 
@@ -167,6 +172,7 @@ health:
 #  handshakes: 256            # connections that have not finished their handshake
 #  handshakes_each: 64
 #  drain: 90.0                # seconds that requests under way have when the service is told to end
+#  analysis: 600.0            # seconds of a processor that the analysis of a request file may take
 
 # When answers leave, so that no time depends on private rows.
 #timing:

@@ -192,7 +192,8 @@ class Model(ABC):
     def _of(cls, opened: Callable[P, ModelSpec], *args: P.args, **options: P.kwargs) -> Self:
         """Return the model of a specification that is opened with these arguments."""
         model = cls.__new__(cls)
-        model._open(opened, *args, **options)
+        model._opening, model._recipe = partial(opened, *args, **options), recipe.in_use()
+        model._spec = model._opening()  # as many frames below the user as in `_open`: warnings count them
         return model
 
     def __repr__(self) -> str:

@@ -19,6 +19,7 @@ from hdpstats._base.work import Operations
 from hdpstats.cli import main
 from hdpstats.custodian import Overruns, SiteSettings, application, log
 from hdpstats.custodian.capacity import Bytes, Clock
+from hdpstats.custodian.health import State
 from hdpstats.custodian.prices import MARGIN, OVERHEAD
 from hdpstats.custodian.serving import Serving
 from hdpstats.custodian.settings import Timing
@@ -175,7 +176,7 @@ def test_no_overrun_is_counted_while_settings_are_read_again(held, settings, tim
     service = application(held, settings, time.clock, PRICES).service
     works["private"] = 0.36
     monkeypatch.setattr(Serving, "_read", lambda _: service._slots.answer(histogram(), analyst="ann"))
-    anyio.run(Serving(settings, service=service, listener=None).reload)
+    anyio.run(Serving(settings, service=service, listener=None, state=State()).reload)
     assert [line["counted"] for line in lines if "overrun" in line] == [False]
     service._slots.answer(histogram(replicate=2), analyst="ann")
     assert Overruns(settings.overruns).of("ann") == 1

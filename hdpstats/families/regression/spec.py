@@ -532,7 +532,7 @@ def open_regression(
     check_cluster(study, design)
     several = several_rows(study, correlation)
     if loss_name(option) == SmoothedQuantile.name and len(design.names) > 1 and may_count(study, design.response):
-        warnings.warn(TIES.format(outcome=design.response), HdpWarning, stacklevel=4)
+        warnings.warn(TIES.format(outcome=design.response), HdpWarning, stacklevel=5)
     weight_column = declared_column(study.schema, weights, kind="weight", argument="weights")
     shift = offset_column(study, offset, design)
     asked = canonical_design(design, study.schema)
