@@ -12,9 +12,11 @@ budget ends), what was released is in the ledger, and the same request goes on f
 
 **What is approved is what is charged.** A request file is read once; its bytes are what is hashed, approved, asked and
 answered. The costs of its queries by their proofs, those that depend on what was released before as well, are added up
-before each charge and never exceed what the request says in all (`hdpstats.exchange.questions.Question.most`), which is
-what `hdpstats.custodian.previewing` shows and an approval is for. A query that was charged and has no release, as its
-process ended, is charged once more only under an approval that was given since.
+before each charge, over all exchanges in which the request came (`hdpstats.custodian.request_costs`), and never exceed
+what the request says in all (`hdpstats.exchange.questions.Question.most`), which is what
+`hdpstats.custodian.previewing` shows and an approval is for. A query that was charged and has no release, as its
+process ended, is charged once more only under an approval that was given since; where nobody need approve, as often as
+it comes from its custodian, and `CARRIED_AGAIN` times where a carrier brings it, who could end the process each time.
 
 Processes that answer files for one site take turns (``site.answering.lock`` beside the other state).
 """
@@ -24,11 +26,11 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import final
+from typing import Final, final
 
 import pandas as pd
 
-from hdpstats._base.errors import ArgumentError, HdpError, MechanismError, SiteError
+from hdpstats._base.errors import ArgumentError, HdpError, SiteError
 from hdpstats._base.work import Prices
 from hdpstats.custodian import log
 from hdpstats.custodian.analysis_time import AnalysisTime
@@ -39,13 +41,14 @@ from hdpstats.custodian.files import check_file, write_durably
 from hdpstats.custodian.kept_head import open_account
 from hdpstats.custodian.previewing import check_public, considered, recorded
 from hdpstats.custodian.prices import measured
+from hdpstats.custodian.request_costs import RequestCosts
 from hdpstats.custodian.senders import sender_of
 from hdpstats.custodian.serving import open_site, read_rows
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.timing import Overruns, Slots
 from hdpstats.exchange import ReleaseFile, RequestFile
 from hdpstats.ledger import Ledger
-from hdpstats.privacy.budget import NOTHING, Budget, covers, total
+from hdpstats.privacy.budget import total
 from hdpstats.records.query import Query, Release
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
@@ -62,13 +65,19 @@ class AnsweringSite(Site):
     """
 
     def __init__(
-        self, site: LocalSite, settings: SiteSettings, *, analyst: str, slots: Slots, most: Budget, again: int | None
+        self,
+        site: LocalSite,
+        settings: SiteSettings,
+        *,
+        analyst: str,
+        slots: Slots,
+        costs: RequestCosts,
+        again: int | None,
     ) -> None:
         self.time = AnalysisTime(settings.limits.analysis)
         self._site, self._limits, self._slots, self._analyst = site, settings.limits, slots, analyst
         self._permissions = settings.analysts[analyst]
-        self._most, self._cost = most, NOTHING
-        self._again, self._in_vain = again, 0
+        self._costs, self._again, self._in_vain = costs, again, 0
         self.answers: dict[str, tuple[Query, Release]] = {}
         self.refusal: BaseException | None = None
 
@@ -133,14 +142,12 @@ class AnsweringSite(Site):
             release = self._site.received(asked, analyst=self._analyst)
         if release is None:
             raise SiteError("the ledger does not have what was released; see hdpstats ledger verify")
-        self._cost += total(release.events)
+        self._costs.add(asked, total(release.events), charged=False)
         self._in_vain += 0 if release.entry is None else release.entry.attempt - 1
         return release
 
     def _check_approved(self, query: Query) -> None:
         """Refuse what would go beyond what the request says, and what was approved, before it is charged."""
-        if not covers(self._most, self._cost + self._site.cost(query, analyst=self._analyst)):
-            raise MechanismError("the question would cost more than its request says; nothing was charged now")
         if self._again is not None and self._in_vain + self._site.in_vain(query) > self._again:
             raise NotApproved(
                 "approve must be given anew: this query was charged before and has no release; its answer is computed "
@@ -148,6 +155,7 @@ class AnsweringSite(Site):
                 "charged now",
                 argument="approve",
             )
+        self._costs.add(query, self._site.cost(query, analyst=self._analyst), charged=True)
 
 
 def _refusal(code: str, **numbers: float) -> HdpError:
@@ -191,6 +199,9 @@ def charges_approved(settings: SiteSettings, ledger: Ledger, asked: RequestFile,
         )
     return approval.again
 
+
+CARRIED_AGAIN: Final = 2
+"""How often what a carrier brings is charged once more without an approval, as its process ended before its release."""
 
 Beside = Callable[[Site], Mapping[str, Site]]
 """Gives a site its place among others: all of them by name."""
@@ -270,8 +281,8 @@ class Exchange:
                 self.settings,
                 analyst=analyst,
                 slots=self._slots,
-                most=asked.question.most,
-                again=charges_approved(self.settings, self.ledger, asked, analyst),
+                costs=RequestCosts(self.settings, self.ledger, asked.sha256, analyst, most=asked.question.most),
+                again=self._again(asked, analyst, carried=beside is not None),
             )
             sites = answering if beside is None else beside(answering)
             try:
@@ -292,6 +303,14 @@ class Exchange:
         entries = [None if each.entry is None else each.entry.to_dict() for _, each in answering.answers.values()]
         log.write(request="file", sha256=asked.sha256, analyst=analyst, entries=entries)
         return self._file(asked, answering.answers)
+
+    def _again(self, asked: RequestFile, analyst: str, *, carried: bool) -> int | None:
+        """Return how many charges in vain a request may have; None for any number."""
+        approved = charges_approved(self.settings, self.ledger, asked, analyst)
+        if approved is not None or not carried:
+            return approved
+        approval = approval_of(self.settings, self.ledger, asked.sha256, analyst)
+        return max(CARRIED_AGAIN, 0 if approval is None else approval.again)
 
     def _file(self, asked: RequestFile, answers: Mapping[str, tuple[Query, Release]]) -> ReleaseFile:
         made = ReleaseFile(request_sha256=asked.sha256, facts=self._site.facts, answers=tuple(answers.values()))

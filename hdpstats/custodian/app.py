@@ -5,6 +5,7 @@ GET    ``/v1/facts``         schema, terms, number of people, data set; the aske
 GET    ``/v1/dummy``         invented rows
 PUT    ``/v1/public``        public rows for later queries
 POST   ``/v1/cost``          what a query would read and cost
+POST   ``/v1/received``      the release of a query that was charged to the asker before; charges nothing
 POST   ``/v1/answer``        the release of a query, charged before a row is touched
 GET    ``/v1/ledger``        the asker's own part of the ledger
 ====== ===================== ==============================================================================

@@ -130,6 +130,21 @@ def record(
     return made
 
 
+def append_line(path: Path, line: str) -> None:
+    """Append a line durably to a file for its owner alone, which is made where there is none; all of it or nothing.
+
+    Raises
+    ------
+    OSError
+        It cannot be written.
+    """
+    number = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        _append(number, path, line)
+    finally:
+        os.close(number)
+
+
 @contextmanager
 def _alone(path: Path) -> Iterator[int]:
     """Give the number of the open file, which no other process approves in meanwhile."""

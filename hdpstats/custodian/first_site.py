@@ -297,7 +297,8 @@ def write_site(
     host, port
         Where the site listens; the port above it is for health.
     user
-        The user of the service. Run by root, keys are made readable to its group, and the folders that it writes its.
+        The user of the service. Run by root, keys are made readable to its group, and the folders that it writes its,
+        unless there was something in them: those are given to it by hand.
     days
         How long the certificates last.
 
@@ -327,6 +328,7 @@ def write_site(
     head = Path(heads).absolute() if heads is not None else place / "heads" / f"{name}.head"
     account = str(kept / "ledger.db") if ledger is None else ledger
     try:
+        new = frozenset(each for each in (place, kept, head.parent) if not each.exists() or not any(each.iterdir()))
         for made in (place, kept, head.parent):
             made.mkdir(mode=0o700, parents=True, exist_ok=True)
         _write_rows(place, data, schema)
@@ -362,7 +364,7 @@ def write_site(
         }
         _write(place / "hdpstats.service", UNIT.substitute(words), mode=0o644)
         _write(place / "Containerfile", CONTAINER.substitute(words), mode=0o644)
-        _hand_over(place, kept, head.parent, known)
+        _hand_over(place, (kept, head.parent), known, new=new)
     except FileExistsError as error:
         raise ArgumentError(
             f"there is {error.filename} already, and no file is replaced: name another folder, or remove it",
@@ -514,18 +516,22 @@ def _user(name: str) -> tuple[int, int]:
     return os.geteuid(), os.getegid()
 
 
-def _hand_over(place: Path, kept: Path, heads: Path, known: tuple[int, int]) -> None:
-    """Run by root: let the service's group read its keys and rows, and give the service the folders that it writes."""
+def _hand_over(place: Path, written: tuple[Path, ...], known: tuple[int, int], *, new: frozenset[Path]) -> None:
+    """Run by root: let the service's group read its keys and rows, and give the service the folders that it writes.
+
+    A folder that had something in it before stays whose it was: it may be the system's, such as ``/var/lib``.
+    """
     user, group = known
     if os.geteuid() != 0 or user == 0:
         return
-    place.chmod(0o750)
-    os.chown(place, 0, group)
+    if place in new:
+        place.chmod(0o750)
+        os.chown(place, 0, group)
     for path in (place / "site.key", place / "signing.key", place / "rows.parquet"):
         if path.exists():
             os.chown(path, 0, group)
             path.chmod(0o640)
-    for folder in (kept, heads):
+    for folder in new.intersection(written):
         os.chown(folder, user, group)
 
 

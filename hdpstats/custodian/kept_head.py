@@ -536,8 +536,16 @@ def compare_heads(settings: SiteSettings, ledger: Ledger) -> None:
 
 
 def known_heads(settings: SiteSettings) -> tuple[KnownHead, ...]:
-    """Return what the places of the settings keep of the ledger, for a backup to be compared with."""
-    kept = {store.name: store.read() for store in head_stores(settings)}
+    """Return what the places of the settings keep of the ledger, for a backup to be compared with.
+
+    A head in the settings themselves, which stays what it is, shows nothing where the one that went on with the ledger
+    is gone: a backup may have the one and lack what was charged since.
+    """
+    stores = head_stores(settings)
+    going_on = [store for store in stores if not isinstance(store, HeadInSettings)]
+    if going_on and all(store.read() is None for store in going_on):
+        return ()
+    kept = {store.name: store.read() for store in stores}
     return tuple(
         KnownHead(head=head.head, entries=head.entries, source=name) for name, head in kept.items() if head is not None
     )

@@ -37,7 +37,7 @@ from sqlalchemy.pool import NullPool
 
 from hdpstats._base.errors import ArgumentError, forgets_rows
 from hdpstats.custodian.settings_sections import Name, Section, in_folder, with_password
-from hdpstats.ledger.location import locate
+from hdpstats.ledger.location import locate, shown
 
 DUCKDB: Final = "duckdb"
 LONGEST_SQL: Final = 100_000
@@ -131,7 +131,7 @@ def number_of_queried_rows(queried: QueriedRows, folder: Path) -> int:
     ArgumentError
         As `rows_of`.
     """
-    counting = f"SELECT count(*) AS number FROM ({queried.sql.strip().removesuffix(';')}) AS rows_of_site"  # noqa: S608
+    counting = f"SELECT count(*) AS number FROM ({queried.sql.strip().removesuffix(';')}\n) AS rows_of_site"  # noqa: S608
     (number,) = _fetched(queried, counting, folder)["number"].tolist()
     return int(number)
 
@@ -147,7 +147,7 @@ def _fetched(queried: QueriedRows, sql: str, folder: Path) -> pd.DataFrame:
     except Exception as error:  # a driver's error, whose text may quote a cell
         kind = type(getattr(error, "orig", None) or error)
         raise ArgumentError(
-            f"rows: the query cannot be read from {url.render_as_string(hide_password=True)} "
+            f"rows: the query cannot be read from {shown(url)} "
             f"({kind.__module__.partition('.')[0]}: {kind.__name__}); run it there as this user to see why",
             argument="rows",
         ) from None

@@ -34,8 +34,8 @@ are left out, all three.
 **What the service writes.** The settings, and all that they name but the ledger and its heads, are read only: they may
 be root's. What the service writes besides is in the folder ``state``: how many answers of each analyst took longer than
 predicted (``site.overruns.db`` for ``site.yaml``), and the hash of the rows (``site.cells.json``, and its key
-``site.cells.key`` where the ledger is in a database), and who approved which request file
-(``site.approvals.jsonl``). Without ``state`` it is the folder that systemd makes for the
+``site.cells.key`` where the ledger is in a database), who approved which request file (``site.approvals.jsonl``), and
+what each was charged (``site.request-costs.jsonl``). Without ``state`` it is the folder that systemd makes for the
 service (``StateDirectory=``, which sets ``STATE_DIRECTORY``), and where there is none, the folder of the settings. What
 was kept beside the settings before is moved from there when the service starts.
 """
@@ -599,6 +599,11 @@ class SiteSettings(Section):
     def approvals(self) -> Path:
         """The file that says who approved which request, and when."""
         return self._kept(".approvals.jsonl")
+
+    @property
+    def request_costs(self) -> Path:
+        """The file that says what each request file was charged."""
+        return self._kept(".request-costs.jsonl")
 
     @property
     def answering(self) -> Path:

@@ -17,6 +17,7 @@ import contextlib
 import json
 import logging
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +41,9 @@ from hdpstats.sites.messages import code_of
 
 GRID: Final = 10.0
 """Seconds."""
+
+_SITE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
+"""Names of sites that may stand in the name of a file."""
 
 
 @final
@@ -82,17 +86,23 @@ class Participation:
         check_file(path, name="participation")
         try:
             fields = json.loads(path.read_text(encoding="utf-8"))
-            settings, grid = str(fields.pop("settings")).replace("{site}", site), float(fields.pop("grid", GRID))
+            settings, grid = str(fields.pop("settings")), float(fields.pop("grid", GRID))
             unsigned = fields.pop("unsigned", False)
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             fields, grid, settings, unsigned = {"": 0}, math.nan, "", False
+        if "{site}" in settings and not _SITE.fullmatch(site):
+            raise ArgumentError(
+                f"participation: {path} has {{site}} in the name of a file, and the carrier's name of this site has "
+                "other signs than letters, digits and _ . -, or none: name the file itself",
+                argument="participation",
+            )
         if fields or not 0.01 <= grid <= 86400.0 or not isinstance(unsigned, bool):
             raise ArgumentError(
                 f"participation: {path} must be JSON with settings (a file), and may have grid (seconds) and unsigned "
                 "(true or false), nothing else",
                 argument="participation",
             )
-        return cls(settings=path.resolve().parent / settings, grid=grid, unsigned=unsigned)
+        return cls(settings=path.resolve().parent / settings.replace("{site}", site), grid=grid, unsigned=unsigned)
 
 
 @final
@@ -187,13 +197,17 @@ class Participant:
             raise _Refused("not-approved", error) from None
 
     def _analyst(self, settings: SiteSettings, declared: Participation, asked: RequestFile) -> str:
-        """Return who asks: who signed the job; a request that is signed itself must be the same analyst's."""
+        """Return who asks: who signed the job; a request that is signed itself must be the same analyst's.
+
+        An analyst whose key the settings name signs requests too: who issues the carrier's certificates is then not
+        believed.
+        """
         unsigned = not self._signers and declared.unsigned
         names = set(settings.analysts) if unsigned else self._signers & set(settings.analysts)
         if len(names) != 1 or not (unsigned or len(self._signers) == 1):
             raise _Refused("unknown-analyst")
         name = next(iter(names))
-        if asked.signature is None:
+        if asked.signature is None and name not in settings.requests.keys:
             return name
         try:
             return sender_of(settings, asked, name)
@@ -209,6 +223,8 @@ class Participant:
 
         try:
             return site.answer(asked, analyst=analyst, beside=beside, quorum=several.quorum_of_study())
+        except NotApproved as error:
+            raise _Refused("not-approved", error) from None
         except HdpError as error:
             code = str(error.facts.get("code") or code_of(error))
             raise _Refused(code if code in REFUSALS else "refused", error) from None

@@ -18,7 +18,8 @@ state its facts is no site of the study; it counts towards the quorum all the sa
 nothing. The study is the same where the same sites have stated their facts, now or, if they are gone, before: their
 files from then belong to it. A site that was left out and is back is charged what it had not released. Where a
 mechanism's later rounds depend on the releases of all (`ClippedNewton`, treatment effects), its return makes other
-queries of the others, which are charged.
+queries of the others. They are charged as long as all that a site was charged for the request is no more than the
+request says; then the site refuses, and the request is written anew with another ``replicate``.
 """
 
 from collections.abc import Mapping

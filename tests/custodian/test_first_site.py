@@ -15,7 +15,7 @@ import yaml
 
 import hdpstats.api as hdp
 from hdpstats.cli import main
-from hdpstats.custodian import SiteSettings, described, note, write_site
+from hdpstats.custodian import SiteSettings, described, first_site, note, write_site
 from hdpstats.custodian.first_site import EXAMPLE
 from hdpstats.custodian.permissions import Permissions
 from hdpstats.custodian.settings_sections import Section
@@ -34,6 +34,23 @@ def uncommented(text):
     """Return settings with every default that stands in a comment: a line whose "#" is followed by no blank, or two."""
     lines = [re.sub(r"^#(?=[a-z]|  +[a-z_]+:)", "", line) for line in text.splitlines()]
     return yaml.safe_load("\n".join(line for line in lines if not line.startswith("#")))
+
+
+def test_a_folder_with_something_in_it_stays_whose_it_was(tmp_path, monkeypatch):
+    given = set()
+    monkeypatch.setattr(first_site.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(first_site.os, "chown", lambda path, user, group: given.add(Path(path)))
+    monkeypatch.setattr(first_site, "_user", lambda name: (65534, 65534))
+    shared = tmp_path / "var"
+    shared.mkdir(mode=0o755)
+    (shared / "of-others").touch()
+    write_site(tmp_path / "site", dataset="trial", state=shared, heads=shared / "trial.head")
+    assert given >= {tmp_path / "site", tmp_path / "site" / "site.key"}
+    assert shared not in given
+    given.clear()
+    (tmp_path / "empty").mkdir()
+    write_site(tmp_path / "etc", dataset="trial", state=tmp_path / "empty", heads=tmp_path / "heads" / "trial.head")
+    assert given >= {tmp_path / "etc", tmp_path / "empty", tmp_path / "heads"}
 
 
 def sections(model, place=()):

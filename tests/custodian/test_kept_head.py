@@ -514,6 +514,11 @@ def test_after_a_loss_a_head_is_replaced_only_where_nothing_is_left(institution,
     settings = SiteSettings.from_yaml(path)
     note(settings)
     assert {head.entries for head in known_heads(settings)} == {1}
+    old = {"head": hdp.Ledger.open_existing(path.parent / "ledger.db").head, "entries": 1}
+    away = {"file": str(tmp_path / "gone"), "database": f"sqlite:///{tmp_path / 'gone.db'}"}
+    assert len(known_heads(changed(path, heads=heads | old))) == 3
+    assert known_heads(changed(path, heads=away | old)) == ()  # a head that stays what it is shows no loss
+    settings = changed(path, heads=heads)
     place = path.parent / "ledger.db"
     place.unlink()
     hdp.Ledger(place, dataset="trial", epsilon=1000, delta=1e-3, create=True)  # another one

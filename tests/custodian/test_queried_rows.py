@@ -10,7 +10,7 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats.custodian import open_site, preview, serving
-from hdpstats.custodian.queried_rows import QueriedRows, rows_of
+from hdpstats.custodian.queried_rows import QueriedRows, number_of_queried_rows, rows_of
 from hdpstats.schema import coerce
 from tests.custodian.people import PRIVATE
 from tests.custodian.test_request_files import SIMPLE, Place
@@ -155,6 +155,19 @@ def test_cells_of_a_database_change_no_other_cell(folder):
     np.testing.assert_array_equal(coerce.numbers(found), expected)
     alone = [coerce.numbers(pd.Series([cell], dtype=object))[0] for cell in found]
     np.testing.assert_array_equal(alone, expected)
+
+
+def test_an_error_quotes_no_password_wherever_it_stands(folder):
+    url = "postgresql://ann:word-1@127.0.0.1:1/base?connect_timeout=1&password=word-2&sslpassword=word-3"
+    with pytest.raises(hdp.ArgumentError, match=r"127\.0\.0\.1:1/base") as caught:
+        rows_of(queried(folder, url=url, sql=SQL), folder)
+    assert "word" not in str(caught.value)
+
+
+def test_rows_are_counted_of_a_query_that_ends_with_a_remark(folder):
+    rows = _sqlite(folder)
+    asked = queried(folder, **rows | {"sql": rows["sql"] + " -- of the study"})
+    assert number_of_queried_rows(asked, folder) == len(rows_of(asked, folder))
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,15 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats.custodian import open_site
+from hdpstats.custodian.answering import CARRIED_AGAIN
 from hdpstats.custodian.capacity import Clock
+from hdpstats.custodian.previewing import approve
 from hdpstats.engines import participant as participant_module
 from hdpstats.engines.collecting import ANSWER, FACTS, NO_ANSWER, REFUSALS, Reply, collect, content_of
+from hdpstats.engines.participant import Participation
 from hdpstats.exchange import RequestFile, SeveralSites
+from hdpstats.ledger import Ledger, SigningKey
+from hdpstats.records import codec
 from tests.custodian.people import FORMULA, PUBLIC, SCHEMA, SURVIVAL
 from tests.custodian.test_request_files import Seen
 from tests.engines.hospitals import ANALYST, Carrier, Hospital
@@ -99,6 +104,51 @@ def test_a_task_that_is_delivered_twice_is_charged_and_drawn_once(hospitals, ask
     assert [(each.spent, each.charges) for each in hospitals] == [(0.5, 1)] * 3
 
 
+def forged(release, by):
+    """Return a release file whose coefficients are others; its hash holds."""
+    fields = json.loads(release)
+    fields.pop("sha256")
+    for each in fields["answers"]:
+        each["release"] |= {
+            name: [value + by for value in values]
+            for name, values in each["release"].items()
+            if name in ("coefficients", "theta")
+        }
+    return (codec.dumps({**fields, "sha256": codec.sha256(fields)}) + "\n").encode()
+
+
+@pytest.mark.wide
+def test_forged_files_of_others_are_charged_no_more_than_the_request_says(hospitals, ask):
+    asked, place = ask(*QUESTIONS["effect"])
+    carrier = Carrier(hospitals, place)
+    several, _ = collect(asked, NAMES, carrier)
+    content, one = content_of(several), hospitals[0]
+    south = forged(content["releases"]["south"], 0.25)
+    assert south != content["releases"]["south"]
+    content["releases"]["south"] = south
+    assert one.participant(place).reply(ANSWER, content) == Reply(refusal="refused")
+    assert (one.spent, one.charges) == (2, 3)
+
+
+def test_a_carrier_that_ends_processes_has_few_charges_in_vain(tmp_path, ask, monkeypatch):
+    asked, place = ask(*SIMPLE)
+    one = Hospital(tmp_path / "east", "east", requests={"unsigned": "admitted"})
+    carrier = Carrier([one], place)
+    facts = carrier(FACTS, {}, ("east",))["east"].release
+    content = {"asked": ["east"], "releases": {"east": facts}, "left": {}}
+
+    vain = [CARRIED_AGAIN + 1]  # charges whose process was ended
+    monkeypatch.setattr(Ledger, "in_vain", lambda *_: vain[0])
+    assert one.participant(place).reply(ANSWER, content) == Reply(refusal="not-approved")
+    assert one.charges == 0
+    approve(one.settings, place, by="Dr Bos", sha256=asked.sha256, analyst=ANALYST)
+    vain[0] += 1
+    assert one.participant(place).reply(ANSWER, content) == Reply(refusal="not-approved")
+    vain[0] -= 1
+    assert one.participant(place).reply(ANSWER, content).release
+    assert one.charges == 1
+
+
 def test_what_leaves_is_a_release_file_or_a_name(hospitals, ask, monkeypatch):
     asked, place = ask(*SIMPLE)
     carrier = Carrier(hospitals, place)
@@ -161,6 +211,25 @@ def test_nobody_signs_in_a_simulator_that_a_custodian_allowed(tmp_path, ask):
     asked, place = ask(*SIMPLE)
     collect(asked, ("east",), Carrier([one], place, signers=()))
     assert one.spent == 0.5
+
+
+@pytest.mark.parametrize("signers", [(ANALYST,), ()])
+def test_an_analyst_with_a_key_signs_requests_whoever_signed_the_job(tmp_path, ask, signers):
+    private, public = SigningKey.generate().write(tmp_path / "ann")
+    one = Hospital(tmp_path / "east", "east", unsigned=True, requests={"keys": {ANALYST: str(public)}})
+    asked, place = ask(*SIMPLE)
+    assert one.participant(place, signers).reply(FACTS, {}) == Reply(refusal="unknown-analyst")
+    asked.signed(private).write(place)
+    assert one.participant(place, signers).reply(FACTS, {}).release
+
+
+def test_the_name_of_a_site_leads_to_no_other_folder(tmp_path):
+    one = Hospital(tmp_path / "east", "east")
+    one.participation.write_text(json.dumps({"settings": "../{site}/site.yaml", "grid": 0.01}))
+    assert Participation.read(one.participation, site="east").settings.resolve() == one.file.resolve()
+    for name in ("../north", ".", "", "a/b", "/etc"):
+        with pytest.raises(hdp.ArgumentError, match="participation"):
+            Participation.read(one.participation, site=name)
 
 
 def test_files_of_other_sites_that_do_not_belong_together_are_refused(hospitals, ask, tmp_path):

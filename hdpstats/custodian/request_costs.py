@@ -1,0 +1,107 @@
+"""What the queries of a request file cost in all, over every exchange in which it came.
+
+At one site a request makes the same queries whenever it comes. At several sites later queries may depend on what the
+other sites released, and files of theirs that are forged, or changed between exchanges, make further ones. So each
+query is written down durably before it is charged: one line of JSON in ``site.request-costs.jsonl`` beside the other
+state, with the request, the analyst, the account and the version of the data, and the query's cost by its proof. All of
+them together never cost more than the request says (`hdpstats.exchange.questions.Question.most`), whoever carries it
+and however often. A request that was used up so is written anew, with another ``replicate``.
+
+Who answers holds the lock of `hdpstats.custodian.answering.taking_turns`.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Final, final
+
+from hdpstats._base.errors import ArgumentError, MechanismError
+from hdpstats.custodian.approvals import append_line
+from hdpstats.custodian.files import check_file
+from hdpstats.custodian.settings import SiteSettings
+from hdpstats.ledger import Ledger
+from hdpstats.privacy.budget import NOTHING, Budget, Spend, covers
+from hdpstats.records.query import Query
+
+_NAMES: Final = ("request", "analyst", "account", "version")
+_AMOUNTS: Final = ("epsilon", "delta", "mu_squared")
+
+
+@final
+class RequestCosts:
+    """What one request of an analyst has cost at one version of the data.
+
+    Parameters
+    ----------
+    settings, ledger
+        Of the site.
+    request
+        The SHA-256 of the request.
+    analyst
+        Whose it is.
+    most
+        What its queries may cost in all.
+
+    Raises
+    ------
+    ArgumentError
+        Others may write the file, or it cannot be read.
+    """
+
+    def __init__(self, settings: SiteSettings, ledger: Ledger, request: str, analyst: str, *, most: Budget) -> None:
+        self._place, self._most = settings.request_costs, most
+        self._whose = dict(zip(_NAMES, (request, analyst, ledger.identity, ledger.version), strict=True))
+        self._costs = self._read()
+
+    def add(self, query: Query, cost: Spend, *, charged: bool) -> None:
+        """Count a query, once; where it is about to be charged, durably.
+
+        Raises
+        ------
+        MechanismError
+            The request would cost more than it says. Nothing was charged.
+        ArgumentError
+            It cannot be written. Nothing was charged.
+        """
+        name = hashlib.sha256(query.question().encode()).hexdigest()
+        if name in self._costs:
+            return
+        costs = {**self._costs, name: cost}
+        if charged:
+            if not covers(self._most, sum(costs.values(), NOTHING)):
+                raise MechanismError(
+                    "the question would cost more than its request says, with what it was charged before; nothing was "
+                    "charged now. Where files of other sites changed since, ask anew with another replicate"
+                )
+            self._write(name, cost)
+        self._costs = costs
+
+    def _write(self, name: str, cost: Spend) -> None:
+        amounts = {each: str(getattr(cost, each)) for each in _AMOUNTS}
+        line = json.dumps({**self._whose, "query": name, **amounts}) + "\n"
+        try:
+            append_line(self._place, line)
+        except OSError as error:
+            raise ArgumentError(
+                f"state: what a request costs cannot be kept in {self._place}: {error.strerror}; nothing was charged",
+                argument="state",
+            ) from None
+
+    def _read(self) -> Mapping[str, Spend]:
+        check_file(self._place, name="state")
+        try:
+            lines = [json.loads(line) for line in self._place.read_text(encoding="utf-8").splitlines()]
+            return {
+                str(each["query"]): Spend(*(Fraction(each[name]) for name in _AMOUNTS))
+                for each in lines
+                if {name: each[name] for name in _NAMES} == self._whose
+            }
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, TypeError, LookupError, ArithmeticError, RecursionError):
+            raise ArgumentError(
+                f"state: {self._place}, with the costs of requests, cannot be read; restore it, or delete what is no "
+                "whole line of it",
+                argument="state",
+            ) from None
