@@ -18,6 +18,7 @@ from hdpstats.mechanisms.histogram import Axis, HistogramQuery
 from hdpstats.mechanisms.hybrid_weights import CurveQuery, DistanceQuery, LossSelectionQuery
 from hdpstats.models.own_description import own_description
 from hdpstats.records.geometry import PointColumn, PointSpace
+from tests.support import coefficients_of_anybody
 
 LEVELS = [f"level{number}" for number in range(60)]
 WIDE = [f"x{number}" for number in range(40)]
@@ -72,7 +73,7 @@ def asked(task):
             return answer(self, query, **options)
         raise Asked(query)
 
-    with mock.patch.object(hdp.LocalSite, "answer", refuse), warnings.catch_warnings():
+    with mock.patch.object(hdp.LocalSite, "answer", refuse), warnings.catch_warnings(), coefficients_of_anybody():
         warnings.simplefilter("ignore", HdpWarning)  # of public rows and of outcomes, which are not looked at here
         try:
             task()

@@ -1,6 +1,7 @@
 """Write the ledger and the files of this version that later versions must read: ``python tools/golden.py``.
 
 Run once for a release whose files are written otherwise than those of the last one; the folder must not exist yet.
+Until a version is released its folder may be deleted and written anew.
 """
 
 import datetime
@@ -40,7 +41,7 @@ def main() -> int:
     account.grant("ana", epsilon=5, most_charges=10)
     account.signed_head(key).write(folder / "head.json")
     account.export(folder / "export.json")
-    _exchange(folder, calls.site(path, first, signing_key=key))
+    _exchange(folder, calls.site(path, first, signing_key=key), key)
     with closing(sqlite3.connect(path)) as connection:  # one file, without a log beside it
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         connection.execute("PRAGMA journal_mode=DELETE")
@@ -52,9 +53,12 @@ def main() -> int:
     return 0
 
 
-def _exchange(folder: Path, site: hdp.LocalSite) -> None:
-    """Write a request file, and the file of the site's answers to it."""
+def _exchange(folder: Path, site: hdp.LocalSite, key: SigningKey) -> None:
+    """Write a request file that its author signed, and the file of the answers to it that the site signed."""
     asked = hdp.request("logit", "event3 ~ age + hormon", calls.study(site), epsilon=0.5, attach_public=False)
+    author = SigningKey.generate()
+    (folder / "analyst.pub").write_text(author.public_pem, encoding="ascii")
+    asked = asked.signed(author)
     asked.write(folder / "request.json")
     result = asked.question.ask(calls.study(site))
     given = result.released
@@ -63,7 +67,7 @@ def _exchange(folder: Path, site: hdp.LocalSite) -> None:
         answers += [(given.description.queries[0][1], given.description.releases[0][1])]
     answers += [(given.query, given.release)]
     made = ReleaseFile(request_sha256=asked.sha256, facts=site.facts, answers=tuple(answers))
-    (folder / "release.json").write_text(made.to_json() + "\n", encoding="utf-8")
+    (folder / "release.json").write_text(made.signed(key).to_json() + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Write which versions CI and releases are made with, and the hashes of their files: ``make lock``.
 
 What pip would install now, in an empty environment of this Python on this kind of machine, as requirements that
-``pip install --require-hashes`` takes: nothing else than these very files is installed then.
+``pip install --require-hashes`` takes: nothing else than these very files is installed then. The extra ``flare`` has no
+part in it: CI does without it, and `make validate` installs it in an environment of its own.
 """
 
 import json

@@ -22,7 +22,7 @@ from hdpstats.mechanisms.description.site import levels_of, prepare
 from hdpstats.privacy.budget import epsilons_of, release_delta, requested
 from hdpstats.results.adjustment import Adjustment
 from hdpstats.results.group_curves import PublicCurves, public_curves
-from hdpstats.results.propensity import Weighting, checked_weighting, resting_on, with_rows
+from hdpstats.results.propensity import Weighting, check_of_these_people, checked_weighting, resting_on, with_rows
 from hdpstats.results.survival_curves import WITHIN, SurvivalCurves
 from hdpstats.schema.columns import Weight
 from hdpstats.schema.schema import Schema, declared_column
@@ -112,6 +112,8 @@ class CurvesRequest:
         n
             The number of private people, all at one site; by default that of the study, or the declared one.
         """
+        if self.weighting is not None:
+            check_of_these_people(self.weighting, self.study, what="a plan of curves")
         people = {"": people_of(self.study, n)}
         if n is None and self.study.sites:
             people = {name: site.records for name, site in self.study.sites.items()}
@@ -170,6 +172,8 @@ class CurvesRequest:
             raise ArgumentError("epsilon must be given, or a description whose table is used", argument="epsilon")
         asked = requested(epsilon, delta, replicate, allow_large_epsilon=allow_large_epsilon)
         check_private(study, "fit")
+        if self.weighting is not None:
+            check_of_these_people(self.weighting, study, what="survfit")
         people = {name: site.records for name, site in study.sites.items()}
         query = self.query(asked.epsilon, asked.delta, people, replicate=asked.replicate)
         adjusting = None if self.weighting is None else Adjusting.of(study, self.weighting, self._outcome)

@@ -193,6 +193,16 @@ class ArmHazards:
         return found
 
 
+def _covariance(matrix: FloatArray) -> FloatArray:
+    """Return the nearest covariance to a symmetric matrix.
+
+    What sampling leaves once the coefficients are known is one but for how it is computed: weights are those released,
+    with noise, and chances those of stand-ins, so that few people of an arm may give variances below 0.
+    """
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2.0)
+    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
+
+
 def hazard_errors(
     tables: Sequence[LifeTable], people: WeightedPeople, slopes: FloatArray, errors: PropensityErrors, *, seed: str
 ) -> HazardErrors:
@@ -223,7 +233,7 @@ def hazard_errors(
     def whole(drawn: FloatArray, covariance: FloatArray) -> FloatArray:
         slope = crossed @ np.linalg.pinv(covariance)
         moved = drawn @ slope.T + np.hstack([each.displaced(people, drawn, arm) for arm, each in enumerate(arms)])
-        return np.asarray(own - slope @ crossed.T + np.cov(moved, rowvar=False))
+        return np.asarray(_covariance(own - slope @ crossed.T) + np.cov(moved, rowvar=False))
 
     sampled = draws.normal(rng, errors.sampling, len(errors.draws))
     return HazardErrors(

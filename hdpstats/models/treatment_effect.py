@@ -38,6 +38,7 @@ from hdpstats.results.facts import design_of
 from hdpstats.results.propensity import (
     Imbalance,
     Weighting,
+    check_of_these_people,
     checked_weighting,
     imbalance_left,
     resting_on,
@@ -255,6 +256,7 @@ def treatment_effect(
     """
     study = checked_study(data)
     given = checked_weighting(weighting, study)
+    check_of_these_people(given, study, what="an effect")
     asked = requested_effect(text(formula, name="formula"), study, given, replicate=release_replicate(replicate))
     return asked if epsilon is None else asked.release(epsilon, allow_large_epsilon=allow_large_epsilon)
 

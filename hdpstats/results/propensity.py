@@ -1,5 +1,6 @@
 """A private propensity model, and the overlap weights that follow from it: post-processing of what was released."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -9,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final, final
 import numpy as np
 import pandas as pd
 
-from hdpstats._base.errors import ArgumentError
+from hdpstats._base.errors import ArgumentError, HdpWarning
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice
-from hdpstats.display import Report, Reported, columns, named_values, percent
+from hdpstats.display import Report, Reported, columns, named_values, p_equals, percent
 from hdpstats.formulas import Design
 from hdpstats.inference import draws
 from hdpstats.inference.draws import Generator
@@ -193,9 +194,17 @@ class Propensity(HasCoefficients, Reported):
         Raises
         ------
         ArgumentError
-            If kind is another one.
+            If kind is another one, or the fit is none of a chance of treatment that depends on its covariates alone.
         """
         choice(kind, name="kind", options=("overlap",))
+        facts, released = self.fit.facts, self.fit.released
+        plain = not (facts.weights or facts.offset or facts.several_rows or released.sample)
+        if facts.loss != "logistic" or not plain:
+            raise ArgumentError(
+                f"overlap weights need a logistic regression of the treatment of each person, without weights and "
+                f"offset, as of hdp.propensity(formula, study, epsilon); this is {facts.model} {facts.formula!r}",
+                argument="self",
+            )
         values = self.estimate.values  # noqa: PD011
         if not np.isfinite(values).all():
             raise ArgumentError("the propensity model has coefficients that are not known", argument="self")
@@ -233,7 +242,7 @@ class Propensity(HasCoefficients, Reported):
     @classmethod
     def from_json(cls, path_or_text: str | PathLike[str]) -> "Propensity":
         """Read what `to_json` wrote. It has no public rows: what is predicted among them needs the study again."""
-        return cls(fit=Result.from_json(path_or_text))
+        return cls.of(Result.from_json(path_or_text))
 
     def _report(self, alpha: float = 0.05) -> Report:
         report = report_of(self.fit, alpha)
@@ -362,6 +371,55 @@ def checked_weighting(weighting: object, study: Study) -> Weighting:
                     argument="weighting",
                 )
     return weighting
+
+
+def check_of_these_people(weighting: Weighting, study: Study, *, what: str) -> None:
+    """Refuse errors of private people at coefficients that are not their own.
+
+    Errors count that the sampling of the coefficients and of the outcome go together, as of the same people
+    (`hdpstats.inference.overlap_errors`), and that private people are treated by the model. Of coefficients of other people
+    neither is so: arms may stay unlike, and limits are far too narrow.
+
+    Raises
+    ------
+    ArgumentError
+        If the propensity model is of public rows alone, or a site of the study took no part in it.
+    """
+    fit = weighting.propensity.fit
+    if fit.guarantee is None:
+        raise ArgumentError(
+            f"weighting: {what} of private people needs a propensity model of the same people, "
+            "hdp.propensity(formula, study, epsilon).weights(): this one is of public rows, whose treatment may follow "
+            "another rule",
+            argument="weighting",
+        )
+    known = [each for each in fit.site_facts if each.weight > 0.0]
+    names = {each.site for each in known}
+    accounts = {entry.account for each in known for entry in each.entries if entry.account}
+    others = [
+        name
+        for name, site in study.sites.items()
+        if name not in names and (site.held is None or site.held.account not in accounts)
+    ]
+    if others:
+        raise ArgumentError(
+            f"weighting: {what} needs a propensity model of the same people, and {', '.join(others)} took no part in "
+            "it; fit the propensity model on this study, or leave these sites out",
+            argument="weighting",
+        )
+    differ = fit.heterogeneity
+    if differ is not None and differ.overall.pvalue < DIFFER:
+        warnings.warn(
+            f"sites differ in who is treated (Cochran's Q of the propensity model, {p_equals(differ.overall.pvalue)}):"
+            " one model for all of them may leave the arms unlike, and limits do not count that; a study of each site "
+            "by itself has a propensity model of its own",
+            HdpWarning,
+            stacklevel=3,
+        )
+
+
+DIFFER: Final = 0.01
+"""With a smaller p-value of Cochran's Q of the propensity's coefficients sites are said to treat by different rules."""
 
 
 LEAST_EFFECTIVE: Final = 0.05

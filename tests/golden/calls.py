@@ -1,7 +1,7 @@
 """The calls whose ledger and files are kept as a version wrote them: `tools/golden.py` writes them, tests read them.
 
-A folder is never written anew. A later version that writes otherwise adds a folder of its own, and goes on reading the
-older ones.
+A folder is never written anew once its version is released. A later version that writes otherwise adds a folder of its
+own, and goes on reading the older ones.
 """
 
 import json

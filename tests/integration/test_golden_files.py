@@ -1,7 +1,7 @@
 """Ledgers and files that earlier versions wrote are read, and what was charged in them is not charged again.
 
-What `tools/golden.py` wrote with a version stays as it is: a test that fails here says that a user's file, or a
-custodian's ledger, would no longer be read.
+What `tools/golden.py` wrote with a version stays as it is from its release on: a test that fails here says that a
+user's file, or a custodian's ledger, would no longer be read.
 """
 
 import json
@@ -77,6 +77,7 @@ def test_a_schema_and_the_files_between_analyst_and_custodian_are_read(version):
     read = hdp.read_result(version / "release.json", version / "request.json", public=public, key=version / "site.pub")
     assert calls.releases(read) == calls.releases(hdp.Result.from_json(version / "logit.json"))
     assert ReleaseFile.read(version / "release.json").version == version.name
+    RequestFile.read(version / "request.json").check_signature(VerifyingKey.read(version / "analyst.pub"))
 
 
 @pytest.mark.parametrize("dataset", calls.TERMS)

@@ -1,6 +1,7 @@
 """Every mechanism of the registry is replayed on neighbours, and has its row in the table of guarantees."""
 
 import dataclasses
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -92,7 +93,7 @@ def test_too_little_noise_is_caught_where_neighbours_are_far_from_the_sensitivit
 
 def test_noise_that_is_left_out_is_caught():
     question = of("histogram")
-    bare = dataclasses.replace(question.query, epsilon=10**6)
+    bare = dataclasses.replace(question.query, epsilon=Fraction(10**6))
 
     def silent(frame):
         return [int(value) for value in frame["k"].fillna(0)]

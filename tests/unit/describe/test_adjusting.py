@@ -231,6 +231,14 @@ REFUSED = {
         lambda s, w: hdpf.survfit(OUTCOME, s, weighting=w).fit_public(),
         r"fit_public\(\).weights",
     ),
+    "private rows, public weights": (
+        lambda s, w: hdpf.survfit(OUTCOME, s, weighting=hdp.propensity("a ~ x", s).fit_public().weights()).fit(1.0),
+        "this one is of public rows",
+    ),
+    "a plan with public weights": (
+        lambda s, w: hdpf.survfit(OUTCOME, s, weighting=hdp.propensity("a ~ x", s).fit_public().weights()).plan(1.0),
+        "this one is of public rows",
+    ),
     "a description": (
         lambda s, w: hdpf.survfit(OUTCOME, s, weighting=w).fit(description=object()),
         "left out with weighting",
