@@ -83,7 +83,7 @@ def several_of(content: Mapping[str, Any]) -> SeveralSites:
     """
     try:
         releases = {str(name): read(each) for name, each in dict(content["releases"]).items()}
-        left = {str(name): NO_ANSWER if reason not in _WORDS else reason for name, reason in content["left"].items()}
+        left = {str(name): in_fixed_words(reason) for name, reason in content["left"].items()}
         return SeveralSites(asked=tuple(map(str, content["asked"])), releases=releases, left=left)
     except HdpError:
         raise
@@ -92,6 +92,11 @@ def several_of(content: Mapping[str, Any]) -> SeveralSites:
 
 
 _WORDS: Final = frozenset({NO_ANSWER, *REFUSALS.values()})
+
+
+def in_fixed_words(reason: object) -> str:
+    """Return why a site was left out, as this package says it, whatever a carrier wrote."""
+    return reason if isinstance(reason, str) and reason in _WORDS else NO_ANSWER
 
 
 def written(release: ReleaseFile) -> bytes:

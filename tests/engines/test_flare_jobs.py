@@ -88,6 +88,9 @@ def test_the_command_line_writes_a_job_reads_it_and_keeps_who_is_gone(tmp_path, 
     assert main(["flare", "result", str(request_file), str(folder), "--out", str(result)]) == 0
     assert f"south was left out: {NO_ANSWER}" in capsys.readouterr().out
     assert result.read_text() == read_job(folder, request_file)[1].to_json()
+    said = json.loads((folder / "workspace" / "hdpstats" / "sites.json").read_text())
+    (folder / "workspace" / "hdpstats" / "sites.json").write_text(json.dumps(said | {"left": {"south": "\x1b[2K no"}}))
+    assert read_job(folder, request_file)[0].left == {"south": NO_ANSWER}  # in no other words than these
     again = tmp_path / "again"
     assert main(["flare", "job", str(request_file), *sites, "--after", str(folder), "--out", str(again)]) == 0
     known = json.loads((again / "app/config/known.json").read_text())
@@ -115,6 +118,12 @@ def test_what_is_no_job_is_refused(tmp_path, request_file):
     with pytest.raises(hdp.ArgumentError, match="there is no hdpstats/sites"):
         read_job(tmp_path, request_file)
     (tmp_path / "hdpstats").mkdir()
-    (tmp_path / "hdpstats" / "sites.json").write_text("[]")
-    with pytest.raises(hdp.ArgumentError, match="cannot be read"):
-        read_job(tmp_path, request_file)
+    for said in (
+        "[]",
+        '{"asked": [], "left": {}}',
+        '{"asked": ["../etc"], "left": {}}',
+        '{"asked": ["\x1b"], "left": {}}',
+    ):
+        (tmp_path / "hdpstats" / "sites.json").write_text(json.dumps(said))
+        with pytest.raises(hdp.ArgumentError, match="cannot be read"):
+            read_job(tmp_path, request_file)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from hdpstats._base.errors import ArgumentError, SiteError
 from hdpstats._base.validation import real
-from hdpstats.engines.collecting import TASKS
+from hdpstats.engines.collecting import TASKS, in_fixed_words
 from hdpstats.engines.flare import CONTROLLER, EXECUTOR, KNOWN, REQUEST
 from hdpstats.exchange import ReleaseFile, RequestFile, SeveralSites
 from hdpstats.ledger.signing import VerifyingKey
@@ -140,8 +140,11 @@ def _left_by(folder: Path) -> tuple[list[str], dict[str, str], dict[str, Release
         raise ArgumentError(f"folder: there is no hdpstats/sites.json in {folder}", argument="folder")
     try:
         fields = json.loads(place.read_text(encoding="utf-8"))
-        names, left = [str(name) for name in fields["asked"]], {str(k): str(v) for k, v in fields["left"].items()}
+        names = [str(name) for name in fields["asked"]]
+        left = {name: in_fixed_words(reason) for name, reason in fields["left"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise ArgumentError(f"folder: {place} cannot be read", argument="folder") from None
+        names, left = [], {}
+    if not (names and all(_NAME.fullmatch(name) for name in names)):  # the server's words
+        raise ArgumentError(f"folder: {place} cannot be read", argument="folder")
     files = {name: place.parent / "releases" / f"{name}.json" for name in names if _NAME.fullmatch(name)}
     return names, left, {name: ReleaseFile.read(file) for name, file in files.items() if file.is_file()}
