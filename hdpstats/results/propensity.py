@@ -377,8 +377,8 @@ def check_of_these_people(weighting: Weighting, study: Study, *, what: str) -> N
     """Refuse errors of private people at coefficients that are not their own.
 
     Errors count that the sampling of the coefficients and of the outcome go together, as of the same people
-    (`hdpstats.inference.overlap_errors`), and that private people are treated by the model. Of coefficients of other people
-    neither is so: arms may stay unlike, and limits are far too narrow.
+    (`hdpstats.inference.overlap_errors`), and that private people are treated by the model. Of coefficients of other
+    people neither is so: arms may stay unlike, and limits are far too narrow.
 
     Raises
     ------
