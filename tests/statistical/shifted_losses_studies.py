@@ -108,7 +108,7 @@ def one_fit(job: Job) -> dict[tuple[str, str], np.ndarray]:
     results = {how: model.fit(job.epsilon, describe=how == "with", **options) for how in ("without", "with")}
     if job.mechanism == "objective":
         with _true_curvature(job.model, model._spec, private):
-            results["oracle"] = model.fit(job.epsilon, **options)
+            results["oracle"] = model.fit(job.epsilon, se_share=0, **options)
     found = {}
     for how, result in results.items():
         for name in ("private_only", "pooled"):
