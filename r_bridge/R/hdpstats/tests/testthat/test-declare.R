@@ -114,6 +114,7 @@ test_that("codes that a file of SPSS declares to be missing are said", {
 })
 
 test_that("invented rows are drawn from public ones, marked, and charged to no data set", {
+  need_python()
   schema <- dp_schema(age = dp_continuous(20, 90), time = dp_duration(2557), event = dp_binary())
   rows <- dp_synthetic(schema, 200, public = dp_load_gbsg(), seed = 3)
   expect_identical(names(rows), c("age", "time", "event"))
