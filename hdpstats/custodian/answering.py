@@ -291,7 +291,8 @@ class Exchange:
                     check_public(self.settings.limits, study.public)
                     asked.question.ask(study)
             except HdpError as error:
-                if answering.refusal is None and (not answering.answers or error.facts.get("code") == "too-long"):
+                nothing = answering.refusal is None and not answering.answers
+                if nothing or error.facts.get("code") == "too-long":
                     raise  # else reading the release file raises the same: it is about what was released
             except Exception as error:
                 raise SiteError(

@@ -7,6 +7,7 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats.custodian.analysis_time import AnalysisTime
+from tests.custodian.asked_by_files import SIMPLE, Place
 
 LONG = 3600.0
 
@@ -62,3 +63,19 @@ def test_other_threads_are_not_limited():
     thread.start()
     thread.join()
     assert found == [before]
+
+
+def test_a_time_that_ends_as_the_site_is_asked_is_a_refusal_and_charges_nothing(tmp_path, monkeypatch):
+    place = Place(tmp_path)
+    place.ask(*SIMPLE)
+    paused = AnalysisTime.paused
+
+    def at_the_end(limit):
+        over()
+        return paused(limit)
+
+    monkeypatch.setattr(AnalysisTime, "paused", at_the_end)
+    with pytest.raises(hdp.SiteError, match="takes longer than") as caught:
+        place.answer()
+    assert caught.value.facts["code"] == "too-long"
+    assert place.spent == 0
