@@ -7,8 +7,6 @@ else. A site that refuses, sends something else or nothing is left out (`hdpstat
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any, Final, final
 
@@ -82,7 +80,7 @@ def several_of(content: Mapping[str, Any]) -> SeveralSites:
         It is none.
     """
     try:
-        releases = {str(name): read(each) for name, each in dict(content["releases"]).items()}
+        releases = {str(name): ReleaseFile.from_bytes(each) for name, each in dict(content["releases"]).items()}
         left = {str(name): in_fixed_words(reason) for name, reason in content["left"].items()}
         return SeveralSites(asked=tuple(map(str, content["asked"])), releases=releases, left=left)
     except HdpError:
@@ -102,14 +100,6 @@ def in_fixed_words(reason: object) -> str:
 def written(release: ReleaseFile) -> bytes:
     """Return the bytes of a release file."""
     return (release.to_json() + "\n").encode()
-
-
-def read(release: bytes) -> ReleaseFile:
-    """Return the release file of its bytes."""
-    with TemporaryDirectory(prefix="hdpstats-") as folder:
-        place = Path(folder) / "release.json"
-        place.write_bytes(release)
-        return ReleaseFile.read(place)
 
 
 def collect(
@@ -166,7 +156,7 @@ def _exchange(request: RequestFile, several: SeveralSites, send: Carrier, task: 
             left[name] = why_not(reply) or NO_ANSWER
             continue
         try:
-            found = read(reply.release)
+            found = ReleaseFile.from_bytes(reply.release)
         except HdpError:
             left[name] = REFUSALS["unavailable"]
             continue

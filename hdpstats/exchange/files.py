@@ -1,12 +1,13 @@
-"""Files that come from somebody else: how they are opened, how long they may be, and how one is written as a whole."""
+"""Files that come from somebody else: how they are opened, how long they may be, their signature, how one is written."""
 
 import os
 import re
 import stat
 import tempfile
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, final
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import shown
@@ -21,7 +22,24 @@ MOST_CONTAINERS: Final = 10 * codec.MOST_CONTAINERS
 """Its lists and objects: those of several answers."""
 MOST_ITEMS: Final = 8_000_000
 """Their items together."""
+_KEY: Final = re.compile(r"[0-9a-f]{16}")
+_VALUE: Final = re.compile(r"[0-9a-f]{128}")
 _TEXTS: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FileSignature:
+    """The signature of a request or a release file: what its key is called, and the value, in hexadecimal digits."""
+
+    key: str
+    value: str
+
+    def __post_init__(self) -> None:
+        """Refuse what is no signature."""
+        for text, pattern in ((self.key, _KEY), (self.value, _VALUE)):
+            if not isinstance(text, str) or not pattern.fullmatch(text):
+                raise ArgumentError("signature must have a key of 16 and a value of 128 digits", argument="signature")
 
 
 def read_bytes(path: Place, *, name: str, folder: int | None = None) -> bytes:

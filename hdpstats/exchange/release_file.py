@@ -25,9 +25,9 @@ import pandas as pd
 from hdpstats import __version__
 from hdpstats._base.errors import ArgumentError, HdpError, SiteError
 from hdpstats._base.validation import shown
-from hdpstats.exchange.files import Place, fields_in, read_bytes
+from hdpstats.exchange.files import FileSignature, Place, fields_in, read_bytes
 from hdpstats.exchange.questions import UNREADABLE
-from hdpstats.exchange.request_file import RequestFile, RequestSignature
+from hdpstats.exchange.request_file import RequestFile
 from hdpstats.ledger.signing import SignatureError, SigningKey, VerifyingKey, check_release
 from hdpstats.mechanisms.registry import query_from_json, release_from_json
 from hdpstats.records import codec
@@ -61,7 +61,7 @@ class ReleaseFile:
         What it answered, in order; releases have their places in the ledger.
     version : str
         The version of hdpstats that answered.
-    signature : RequestSignature or None
+    signature : FileSignature or None
         Who answered, where the site holds a key.
     """
 
@@ -69,7 +69,7 @@ class ReleaseFile:
     facts: Facts
     answers: Answers
     version: str = __version__
-    signature: RequestSignature | None = None
+    signature: FileSignature | None = None
 
     def to_json(self) -> str:
         """Return the canonical JSON text."""
@@ -87,7 +87,7 @@ class ReleaseFile:
     def signed(self, key: SigningKey | Place) -> Self:
         """Return the file with the signature of a private key, or of its file."""
         private = SigningKey.read(key)  # type: ignore[arg-type]
-        return replace(self, signature=RequestSignature(key=private.public.id, value=private.sign(self.statement)))
+        return replace(self, signature=FileSignature(key=private.public.id, value=private.sign(self.statement)))
 
     def check_signature(self, key: VerifyingKey) -> None:
         """Refuse a file that a key did not sign, as a whole or in one of its releases.
@@ -133,9 +133,13 @@ class ReleaseFile:
         ArgumentError
             There is no such file, it is something else or was altered, or is of another format.
         """
-        content = read_bytes(path, name="release")
+        return cls.from_bytes(read_bytes(path, name="release"), place=path)
+
+    @classmethod
+    def from_bytes(cls, content: bytes, *, place: Place = "release") -> "ReleaseFile":
+        """Read the bytes of a file; see `read`."""
         _check_answered(content)
-        fields, text = fields_in(content, name="release", format=FORMAT, place=path)
+        fields, text = fields_in(content, name="release", format=FORMAT, place=place)
         try:
             signature = fields.pop("signature", None)
             whole = fields.pop("sha256") == codec.sha256(fields)
@@ -146,14 +150,14 @@ class ReleaseFile:
                 facts=Facts.from_dict({**facts, "schema": ordered}),
                 answers=tuple(_answer(each) for each in fields["answers"]),
                 version=str(fields["hdpstats"]),
-                signature=None if signature is None else RequestSignature(**signature),
+                signature=None if signature is None else FileSignature(**signature),
             )
             whole = whole and read.to_json() == text
         except (HdpError, *UNREADABLE):
             whole = False
         if not whole:
             raise ArgumentError(
-                f"release: {shown(str(path))} is not a release file as a site wrote it; it was altered, or is not "
+                f"release: {shown(str(place))} is not a release file as a site wrote it; it was altered, or is not "
                 "whole: ask the custodian for it again, which costs nothing",
                 argument="release",
             )

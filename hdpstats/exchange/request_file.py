@@ -25,7 +25,7 @@ import pandas as pd
 from hdpstats import __version__
 from hdpstats._base.errors import ArgumentError, HdpError, SiteError, forgets_rows
 from hdpstats._base.validation import shown, truth
-from hdpstats.exchange.files import Place, fields_in, read_bytes, write_whole
+from hdpstats.exchange.files import FileSignature, Place, fields_in, read_bytes, write_whole
 from hdpstats.exchange.questions import KINDS, UNREADABLE, Question
 from hdpstats.ledger.records import checked_sha256
 from hdpstats.ledger.signing import SignatureError, SigningKey, VerifyingKey
@@ -39,23 +39,6 @@ from hdpstats.sites.study import checked_study
 FORMAT: Final = "hdpstats request 1"
 SIGNED: Final = "hdpstats signed request 1"
 _VERSION: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_-]{0,63}")
-_KEY: Final = re.compile(r"[0-9a-f]{16}")
-_VALUE: Final = re.compile(r"[0-9a-f]{128}")
-
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RequestSignature:
-    """The signature of a request: what its key is called, and the value, both in hexadecimal digits."""
-
-    key: str
-    value: str
-
-    def __post_init__(self) -> None:
-        """Refuse what is no signature."""
-        for text, pattern in ((self.key, _KEY), (self.value, _VALUE)):
-            if not isinstance(text, str) or not pattern.fullmatch(text):
-                raise ArgumentError("signature must have a key of 16 and a value of 128 digits", argument="signature")
 
 
 @final
@@ -77,7 +60,7 @@ class RequestFile:
         The version of hdpstats that wrote it.
     recipe : int or None
         The recipe that queries are made by; None for the first.
-    signature : RequestSignature or None
+    signature : FileSignature or None
         Whose request it is, where its author signed it.
 
     Raises
@@ -93,7 +76,7 @@ class RequestFile:
     persons: list[int] | None = None
     version: str = __version__
     recipe: int | None = field(default_factory=recipe.written)
-    signature: RequestSignature | None = None
+    signature: FileSignature | None = None
 
     def __post_init__(self) -> None:
         """Refuse what no request has."""
@@ -149,7 +132,7 @@ class RequestFile:
     def signed(self, key: SigningKey | Place) -> Self:
         """Return the request with the signature of a private key, or of its file."""
         private = SigningKey.read(key)  # type: ignore[arg-type]
-        return replace(self, signature=RequestSignature(key=private.public.id, value=private.sign(self.statement)))
+        return replace(self, signature=FileSignature(key=private.public.id, value=private.sign(self.statement)))
 
     def check_signature(self, key: VerifyingKey) -> None:
         """Refuse a request that a key did not sign.
@@ -195,7 +178,7 @@ class RequestFile:
                 persons=None if public is None else public.get("persons"),
                 version=fields["hdpstats"],
                 recipe=fields.get("recipe"),
-                signature=None if signature is None else RequestSignature(**signature),
+                signature=None if signature is None else FileSignature(**signature),
             )
             same = read.to_json() == text
         except HdpError:

@@ -24,9 +24,9 @@ from nvflare.apis.shareable import Shareable
 from nvflare.apis.signal import Signal
 
 from hdpstats._base.errors import HdpError
-from hdpstats.engines.collecting import Reply, collect, read, why_not, written
+from hdpstats.engines.collecting import Reply, collect, why_not, written
 from hdpstats.engines.flare import CONTENT, KNOWN, REQUEST
-from hdpstats.exchange import RequestFile
+from hdpstats.exchange import ReleaseFile, RequestFile
 
 
 @final
@@ -65,7 +65,10 @@ class RequestController(Controller):
         (out / "releases").mkdir(parents=True, exist_ok=True)
         config = Path(workspace.get_app_config_dir(job))
         request = RequestFile.read(config / REQUEST)
-        known = {name: read(each.encode()) for name, each in json.loads((config / KNOWN).read_text()).items()}
+        known = {
+            name: ReleaseFile.from_bytes(each.encode())
+            for name, each in json.loads((config / KNOWN).read_text()).items()
+        }
         seen = {name: written(each) for name, each in known.items()}
         left: dict[str, str] = {}
 
