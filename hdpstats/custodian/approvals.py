@@ -25,7 +25,7 @@ from typing import Final, final
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import text
-from hdpstats.custodian.files import check_file
+from hdpstats.custodian.files import append_to, check_file
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.exchange import RequestFile
 from hdpstats.ledger import Ledger
@@ -121,28 +121,13 @@ def record(
             at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         )
         try:
-            _append(number, settings.approvals, json.dumps(asdict(made)) + "\n")
+            append_to(number, settings.approvals, json.dumps(asdict(made)) + "\n")
         except OSError as error:
             raise ArgumentError(
                 f"state: the approval cannot be kept in {settings.approvals}: {error.strerror}; nothing was charged",
                 argument="state",
             ) from None
     return made
-
-
-def append_line(path: Path, line: str) -> None:
-    """Append a line durably to a file for its owner alone, which is made where there is none; all of it or nothing.
-
-    Raises
-    ------
-    OSError
-        It cannot be written.
-    """
-    number = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        _append(number, path, line)
-    finally:
-        os.close(number)
 
 
 @contextmanager
@@ -160,20 +145,3 @@ def _alone(path: Path) -> Iterator[int]:
         yield number
     finally:
         os.close(number)
-
-
-def _append(number: int, path: Path, line: str) -> None:
-    """Append a line durably; a part of it that was written where the rest was not is taken back."""
-    before, content = os.fstat(number).st_size, line.encode()
-    try:
-        while content:
-            content = content[os.write(number, content) :]
-        os.fsync(number)
-    except OSError:
-        os.ftruncate(number, before)
-        raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

@@ -236,8 +236,41 @@ def write_durably(path: Path, content: str | bytes) -> None:
     except BaseException:
         Path(new).unlink(missing_ok=True)
         raise
-    folder = os.open(path.parent, os.O_RDONLY)
+    flush_folder(path.parent)
+
+
+def append_line(path: Path, line: str) -> None:
+    """Append a line durably to a file for its owner alone, which is made where there is none; all of it or nothing.
+
+    Raises
+    ------
+    OSError
+        It cannot be written.
+    """
+    number = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        os.fsync(folder)
+        append_to(number, path, line)
     finally:
-        os.close(folder)
+        os.close(number)
+
+
+def append_to(number: int, path: Path, line: str) -> None:
+    """Append a line durably to an open file; a part of it that was written where the rest was not is taken back."""
+    before, content = os.fstat(number).st_size, line.encode()
+    try:
+        while content:
+            content = content[os.write(number, content) :]
+        os.fsync(number)
+    except OSError:
+        os.ftruncate(number, before)
+        raise
+    flush_folder(path.parent)
+
+
+def flush_folder(folder: Path) -> None:
+    """Have the names in a folder on the disk."""
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)

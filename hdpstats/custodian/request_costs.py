@@ -17,8 +17,7 @@ from fractions import Fraction
 from typing import Final, final
 
 from hdpstats._base.errors import ArgumentError, MechanismError
-from hdpstats.custodian.approvals import append_line
-from hdpstats.custodian.files import check_file
+from hdpstats.custodian.files import append_line, check_file
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.ledger import Ledger
 from hdpstats.privacy.budget import NOTHING, Budget, Spend, covers
