@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
+from scipy.special import expit
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray, IntArray
@@ -152,7 +153,7 @@ def weighted_public_rows(study: Study, weighting: Weighting, outcome: Outcome) -
     whole, alpha = public.admitted(design.needs), fit.estimate.values
     lacking = ~public.complete((*design.needs, *outcome.names))[public.complete(design.needs)]
     X, treated = design.matrix(whole), whole.numeric[design.response]
-    e = 1.0 / (1.0 + np.exp(-(X @ alpha)))
+    e = expit(X @ alpha)
     inverse: FloatArray = np.asarray(np.linalg.inv((X.T * (e * (1.0 - e))) @ X), dtype=np.float64)
     influences = ((X * (treated - e)[:, None]) @ inverse)[lacking]
     raw = public.raw(tuple(dict.fromkeys((*design.needs, *outcome.names))))

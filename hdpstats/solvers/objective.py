@@ -18,6 +18,7 @@ from typing import NamedTuple, final
 import numpy as np
 from mpmath import MPContext, mpf
 
+from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import ExactArray, FloatArray, IntArray
 from hdpstats._base.work import Operations
 from hdpstats.records.sandwich import SandwichPart
@@ -246,13 +247,17 @@ class Rows(ABC):
         """
 
     def stacked_sandwich(
-        self, theta: FloatArray, part: SandwichPart, *, grids: tuple[float, float]
+        self,
+        theta: FloatArray,  # noqa: ARG002
+        part: SandwichPart,  # noqa: ARG002
+        *,
+        grids: tuple[float, float],  # noqa: ARG002
     ) -> tuple[ExactArray, ExactArray]:
         """Return the sums of the people's Hessians and squared scores, stacked, each person's cut to a norm.
 
         They are rounded to multiples of ``grids`` before they are added. Only where the loss releases them.
         """
-        raise NotImplementedError
+        raise MechanismError("this family releases no sums of Hessians and squared scores")
 
     def penalised(
         self, *, ridge: FloatArray, centre: FloatArray | None = None, linear: FloatArray | None = None
