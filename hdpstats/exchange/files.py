@@ -1,4 +1,4 @@
-"""Files that come from somebody else: how they are opened, how long they may be, their signature, how one is written."""
+"""Files of others: how they are opened, how long they may be, how they are signed, and how one is written."""
 
 import os
 import re
