@@ -248,7 +248,7 @@ def test_the_search_finds_a_cap_that_events_do_not_have(monkeypatch: pytest.Monk
 # ------------------------------------------------------------------------------------------- constants of one person
 
 
-@pytest.mark.covering(cases=12)
+@pytest.mark.covering(cases=6)
 @pytest.mark.parametrize("regime", REGIMES, ids=named)
 def test_one_person_s_gradient_hessian_and_determinant_keep_their_bounds(regime: dict[str, object]) -> None:
     at = Regime(**regime)
