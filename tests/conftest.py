@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-JUDGED = ("statistical", "unit/inference", "unit/mechanisms", "unit/raking")
-"""Folders and modules of tests that look at how exact standard errors are: they are drawn as often as for users."""
+JUDGED = ("statistical", "unit/inference", "unit/mechanisms", "unit/raking", "integration/test_golden_files.py")
+"""Where standard errors are drawn as often as for users: tests of how exact they are, and of questions asked before."""
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -123,7 +123,6 @@ def moves(tables):
     return {Relation.REPLACE_ONE: replaced, Relation.ADD_OR_REMOVE_ONE: alone}
 
 
-@pytest.mark.covering(1)
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("name", QUERIES)
 def test_no_person_moves_a_table_farther_than_claimed_and_one_does(name, relation):

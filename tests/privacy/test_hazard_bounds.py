@@ -84,7 +84,6 @@ def named(regime: dict[str, object]) -> str:
     return "-".join(f"{key}={value}" for key, value in regime.items()) or "plain"
 
 
-@pytest.mark.covering(cases=16)
 @pytest.mark.parametrize("regime", REGIMES, ids=named)
 def test_no_neighbours_lose_more_than_was_stated(regime: dict[str, object]) -> None:
     at = Regime(**regime)

@@ -370,7 +370,6 @@ SELDOM = (
     "multinomial, output",
     "multinomial, exponential",
     "multinomial, clipped_newton",
-    "hazard, probit",
     "hazard, entry",
     "hazard, causes",
     "hazard, output",

@@ -106,7 +106,6 @@ def test_every_loss_without_a_coupling_is_searched() -> None:
     assert ASKED.keys() == HALVES.keys() == {name for name, loss in BY_NAME.items() if not loss.coupled}
 
 
-@pytest.mark.covering(1)
 @pytest.mark.parametrize("ridge", [2.0, 15.0])
 @pytest.mark.parametrize("name", list(ASKED))
 def test_no_neighbours_lose_more_than_was_stated(name: str, ridge: float) -> None:

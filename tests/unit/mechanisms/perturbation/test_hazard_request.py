@@ -39,7 +39,6 @@ def test_a_baseline_that_nobody_can_estimate_does_not_spoil_the_slopes(monkeypat
     assert chosen.mean() < 1.03 * min(best)
 
 
-@pytest.mark.covering(1)
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("link", ["logit", "cloglog"])
 def test_a_ridge_is_the_least_at_which_so_much_noise_is_certified(link: str, relation: Relation) -> None:
