@@ -1,8 +1,9 @@
 """Random draws for post-processing: deterministic given a release.
 
-The only place that draws from a numpy generator. Its seed is the SHA-256 of the release (of several sites' releases
-in their order; before anything was released, of the query), so that a release has one set of standard errors: in
-Python, in R, today and tomorrow. These draws protect nobody; noise that does comes from `hdpstats.noise` only.
+The only place that draws from a numpy generator. Its seed is the SHA-256 of the release (of several sites' releases in
+their order; before anything was released, of the query), so that a release has one set of standard errors: in Python,
+in R, today and tomorrow. (Errors of a fit are drawn with them by `hdpstats.inference.sandwich`.) These draws protect
+nobody; noise that does comes from `hdpstats.noise` only.
 """
 
 import numpy as np

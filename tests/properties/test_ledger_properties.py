@@ -18,7 +18,7 @@ from hdpstats._base.errors import InsufficientBudget, LedgerError
 from hdpstats.ledger import Ledger, Request, verify_file
 from hdpstats.ledger.records import Entry
 from hdpstats.privacy.budget import Budget, Spend, rounded_down
-from hdpstats.privacy.charging import MU_SQUARED_GRAIN, Balance, Floor, shared, square_of
+from hdpstats.privacy.composition import MU_SQUARED_GRAIN, Balance, Floor, shared, square_of
 
 epsilons = st.one_of(
     st.floats(min_value=1e-9, max_value=2).map(lambda number: Fraction(str(number))),

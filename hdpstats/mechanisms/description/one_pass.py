@@ -14,8 +14,9 @@ from hdpstats._base.compiled import compiled
 from hdpstats._base.intrinsics import ROUNDER, ROUNDER_BITS, bits_of, double_at
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.mechanisms.description import UNITS, DescribedColumn
+from hdpstats.schema.cell_maps import is_none, within
 from hdpstats.schema.columns import NumericColumn
-from hdpstats.schema.stored_columns import StoredColumns, is_none, within
+from hdpstats.schema.stored_columns import StoredColumns
 
 
 def sums_of_stored(
