@@ -104,7 +104,7 @@ def is_wide(side: PublicSide) -> bool:
 
 
 def draw_jointly(
-    rng: draws.Generator, informations: Sequence[Information], *, theta: FloatArray, count: int
+    rng: draws.Generator, informations: Sequence[Information], *, thetas: Sequence[FloatArray], count: int
 ) -> list[Moments]:
     """Return draws (count, D, D) of what the truth might be at each site; sites of one source vary together.
 
@@ -114,7 +114,9 @@ def draw_jointly(
     for each in informations:
         if each.source not in drawn:
             drawn[each.source] = each.draw(rng, count=count)
-    moments = [each.given(drawn[each.source], theta=theta, rng=rng) for each in informations]
+    moments = [
+        each.given(drawn[each.source], theta=theta, rng=rng) for each, theta in zip(informations, thetas, strict=True)
+    ]
     return [_of_sizes(rng, at, spread=each.spread_of_size) for at, each in zip(moments, informations, strict=True)]
 
 
