@@ -122,7 +122,7 @@ def _of_sizes(rng: draws.Generator, moments: Moments, *, spread: float) -> Momen
     """Return moments (count, D, D) times what the number of people may be, over what it was taken to be."""
     if spread == 0.0:
         return moments
-    size = np.maximum(1.0 + spread * rng.standard_normal(len(moments.H)), LEAST_SIZE)[:, None, None]
+    size = np.maximum(1.0 + spread * draws.opposite_normals(rng, len(moments.H), 1), LEAST_SIZE)[:, :, None]
     return replace(moments, H=size * moments.H, J=size * moments.J)
 
 
@@ -179,8 +179,8 @@ class OverPublicPeople(Information):
         return min(MOST_PLANNED, max(FEWEST_PLANNED, WEIGHTED // (self.public.people * self.public.cells)))
 
     def draw(self, rng: draws.Generator, *, count: int) -> FloatArray:
-        """Return random weightings (count, people) of the public rows."""
-        return draws.dirichlet(rng, self.public.people, count, groups=self.public.invented)
+        """Return random weightings (count, people) of the public rows in opposite pairs."""
+        return draws.dirichlet(rng, self.public.people, count, groups=self.public.invented, opposite=True)
 
 
 @final
@@ -318,8 +318,16 @@ class ScoreNoise(ABC):
         """Return the covariance of ``b`` (D, D); for a stack of Hessians (B, D, D) one each, or one for all."""
 
     @abstractmethod
+    def standard(self, rng: draws.Generator, count: int) -> FloatArray:
+        """Return what draws of ``b`` are made of whatever ``H`` is, (count, k), of mean 0 and covariance one."""
+
+    @abstractmethod
+    def of(self, standard: FloatArray, H: FloatArray) -> FloatArray:
+        """Return draws of ``b`` (N, D) from `standard` ones (N, k), for Hessians (B, D, D) N / B in turn."""
+
     def draw(self, rng: draws.Generator, H: FloatArray, *, each: int = 1) -> FloatArray:
         """Return ``each`` draws of ``b`` in turn for a stack of Hessians (B, D, D), shape (B each, D)."""
+        return self.of(self.standard(rng, each * len(H)), H)
 
 
 @final
@@ -333,9 +341,13 @@ class InObjective(ScoreNoise):
         """Return the distribution's covariance."""
         return np.diag(self.distribution.variance)
 
-    def draw(self, rng: draws.Generator, H: FloatArray, *, each: int = 1) -> FloatArray:
+    def standard(self, rng: draws.Generator, count: int) -> FloatArray:
+        """Return draws of the distribution in standard deviations."""
+        return _standard(rng, self.distribution, count)
+
+    def of(self, standard: FloatArray, H: FloatArray) -> FloatArray:  # noqa: ARG002
         """Return draws of the distribution."""
-        return draws.perturbation(rng, self.distribution, count=each * len(H))
+        return standard * np.sqrt(self.distribution.variance)
 
 
 @final
@@ -351,9 +363,13 @@ class OnMinimiser(ScoreNoise):
         penalised = H + self.ridge * np.eye(H.shape[-1])
         return np.asarray(penalised @ np.diag(self.distribution.variance) @ penalised)
 
-    def draw(self, rng: draws.Generator, H: FloatArray, *, each: int = 1) -> FloatArray:
+    def standard(self, rng: draws.Generator, count: int) -> FloatArray:
+        """Return draws of the distribution in standard deviations."""
+        return _standard(rng, self.distribution, count)
+
+    def of(self, standard: FloatArray, H: FloatArray) -> FloatArray:
         """Return ``-(H + Lambda) v``."""
-        noise = draws.perturbation(rng, self.distribution, count=each * len(H))
+        noise = standard * np.sqrt(self.distribution.variance)
         return np.asarray(-draws.through(H, noise) - self.ridge * noise)
 
 
@@ -372,10 +388,15 @@ class Smoothed(ScoreNoise):
         """Return the sum of both covariances."""
         return self.inside.covariance(H) + self.after.covariance(H)
 
-    def draw(self, rng: draws.Generator, H: FloatArray, *, each: int = 1) -> FloatArray:
-        """Return the sum of independent draws."""
+    def standard(self, rng: draws.Generator, count: int) -> FloatArray:
+        """Return independent draws of both, side by side."""
         (own,) = rng.spawn(1)
-        return self.inside.draw(rng, H, each=each) + self.after.draw(own, H, each=each)
+        return np.hstack([self.inside.standard(rng, count), self.after.standard(own, count)])
+
+    def of(self, standard: FloatArray, H: FloatArray) -> FloatArray:
+        """Return the sum of both."""
+        inside, after = np.hsplit(standard, 2)
+        return self.inside.of(inside, H) + self.after.of(after, H)
 
 
 @final
@@ -385,11 +406,21 @@ class Tempered(ScoreNoise):
 
     temperature: float
     ridge: float
+    dimension: int
 
     def covariance(self, H: FloatArray) -> FloatArray:
         """Return ``(H + Lambda) / s``."""
         return np.asarray((H + self.ridge * np.eye(H.shape[-1])) / self.temperature)
 
-    def draw(self, rng: draws.Generator, H: FloatArray, *, each: int = 1) -> FloatArray:
+    def standard(self, rng: draws.Generator, count: int) -> FloatArray:
+        """Return standard normal draws."""
+        return rng.standard_normal((count, self.dimension))
+
+    def of(self, standard: FloatArray, H: FloatArray) -> FloatArray:
         """Return normal draws."""
-        return draws.normals(rng, (H + self.ridge * np.eye(H.shape[-1])) / self.temperature, each=each)
+        return draws.normals((H + self.ridge * np.eye(self.dimension)) / self.temperature, standard)
+
+
+def _standard(rng: draws.Generator, distribution: NoiseDistribution | NormalDistribution, count: int) -> FloatArray:
+    """Return draws (count, D) of a distribution in standard deviations of each coordinate."""
+    return draws.perturbation(rng, distribution, count=count) / np.sqrt(distribution.variance)
