@@ -31,17 +31,16 @@ CLEAR = 3.0
 LEAST_SIZE = 0.05
 """The smallest number of people, over the noisy one, that is drawn."""
 
-REPEATED = (1, 2, 5, 10, 20)
+REPEATED = (1, 2, 5, 10, 20, 40)
 """So many draws of errors may share one draw of curvature."""
 
-WEIGHTED = 400_000
+WEIGHTED = 200_000
 """Terms of public people's losses that all draws of curvature of one site may have, as far as `REPEATED` allows."""
 
-WIDE = 24
-"""From so many coefficients on a draw of curvature is shared by twice as many draws of errors.
+WIDE, SHARED_WIDE = 24, 100
+"""From so many coefficients on a draw of curvature may be shared by so many draws of errors.
 
-A term then takes ten times as long as with eight coefficients. With 30 covariates of 200,000 people standard errors
-from 100 draws of curvature vary as much between seeds as those from 200.
+A term then takes ten times as long as with eight coefficients: half as many terms are computed as `WEIGHTED` says.
 """
 
 
@@ -165,11 +164,13 @@ class OverPublicPeople(Information):
     def repeated(self, errors: int) -> int:
         """Return the least number with which no more than `WEIGHTED` terms are computed, or the largest there is.
 
-        Where there are many coefficients it is doubled, see `WIDE`.
+        Where there are many coefficients more may share one, see `WIDE`.
         """
         terms = errors * self.public.people * self.public.cells
-        repeated = next((each for each in REPEATED if terms <= each * WEIGHTED), REPEATED[-1])
-        return 2 * repeated if is_wide(self.public) and errors % (2 * repeated) == 0 else repeated
+        wide = (SHARED_WIDE,) if is_wide(self.public) and errors % SHARED_WIDE == 0 else ()
+        may = (*REPEATED, *wide)
+        most = WEIGHTED // 2 if wide else WEIGHTED
+        return next((each for each in may if terms <= each * most), may[-1])
 
     @property
     def planned_draws(self) -> int:
