@@ -194,10 +194,7 @@ def _chunk(
     identity = np.eye(len(found.pooled))
     places = [[point for place in found.places for point in each.between(place)] for each in sites]
     drawn = _moments(rng, sites, places, count=count)
-    moved = [
-        (draws.normals(rng, at.J, each=repeated), each.part.noise.draw(rng, at.H, each=repeated))
-        for each, at in zip(sites, drawn, strict=True)
-    ]
+    moved = [_moves(rng, each.part.noise, at, count=count * repeated) for each, at in zip(sites, drawn, strict=True)]
     truth = _truth(rng, found, count=count * repeated)
     errors = []
     for j, (each, (score, noise)) in enumerate(zip(sites, moved, strict=True)):
@@ -209,6 +206,13 @@ def _chunk(
         errors.append(_Errors(sampling=sampled @ back.T + pulled @ (back - identity).T, privacy=noised @ back.T))
     apart = np.zeros_like(truth) if found.pooling is None else found.pooling.apart(rng, len(truth))
     return errors, apart
+
+
+def _moves(rng: draws.Generator, noise: ScoreNoise, at: Moments, *, count: int) -> tuple[FloatArray, FloatArray]:
+    """Return draws (count, D) of a site's score and of its noise, which are matched together."""
+    D = at.J.shape[1]
+    standard = draws.matched(np.hstack([rng.standard_normal((count, D)), noise.standard(rng, count)]))
+    return draws.normals(at.J, standard[:, :D]), noise.of(standard[:, D:], at.H)
 
 
 def _moments(

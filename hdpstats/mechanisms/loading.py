@@ -120,7 +120,8 @@ def _regressions_in_files() -> None:
     without_covariates(cells).loss_gradient(np.zeros(1))
 
 
-def _descriptions_in_files() -> None:
+def _sums() -> None:
+    """Run the loop that sums numbers of people in one pass, as they are in memory or in files."""
     cells = np.zeros(1)
     add_stored(
         addresses_of([cells]), np.zeros((1, 7)), np.zeros((1, 2), dtype=np.bool_), cells, np.zeros((1, 2), np.int64)
@@ -132,5 +133,6 @@ _LOOPS = {
     Loops.SCORES: _scores,
     Loops.HAZARDS: _hazards,
     Loops.DESCRIPTIONS: _descriptions,
+    Loops.SUMS: _sums,
 }
-_IN_FILES = {Loops.REGRESSIONS: _regressions_in_files, Loops.DESCRIPTIONS: _descriptions_in_files}
+_IN_FILES = {Loops.REGRESSIONS: _regressions_in_files, Loops.DESCRIPTIONS: _sums}

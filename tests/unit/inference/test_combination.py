@@ -252,7 +252,7 @@ def test_each_site_keeps_its_own_noise():
     noises = [
         InObjective(distribution=NoiseDistribution(norm=BallNorm(), dimension=3, rate=0.2)),
         OnMinimiser(distribution=normal, ridge=50.0),
-        Tempered(temperature=0.05, ridge=50.0),
+        Tempered(temperature=0.05, ridge=50.0, dimension=3),
     ]
     site = part(None, BETA, ridge=50.0, hessian=stacked(H), sd=1e-6)
     found = read(*(replace(site, noise=noise) for noise in noises), meat=0.5)
