@@ -4,8 +4,12 @@ A user writes a formula, an epsilon and some options. Radii, ridges, caps, grids
 beside the coefficients follow from these and from public facts, by a **recipe**. Where a later version takes another
 ridge, the same call asks another question, which a ledger has no release of: it would be charged again, for the same
 people and the same purpose. So recipes are numbered. A version that changes what is asked takes the next number, and
-keeps how it was asked before: code that differs says ``if recipe.in_use() >= 2``. A call is then answered from the
-ledger where it was charged under an older recipe (`hdpstats.sites.recipes`).
+keeps how it was asked before: code that differs says ``if recipe.at_least(2)``. A call is then answered from the
+ledger where it was charged under an older recipe (`hdpstats.sites.recipes`). A call that comes to no such place is
+asked alike by all recipes, and is not looked for. What is kept between calls is not to rest on one.
+
+**The recipes.** 1: that of 0.1.0. 2: what rounds of clipped scores cost grows by a chosen factor from one to the next
+(`hdpstats.mechanisms.clipped_newton.clip`); before, three rounds took 10, 30 and 60 %.
 
 **In JSON** recipe 1 is written by leaving the key out, so that what was written before there was another one reads as
 it did. A recipe has no part in what identifies a release in a ledger (`hdpstats.records.query.Query.question`): the
@@ -19,20 +23,79 @@ by a question it cannot know.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, final
 
 from hdpstats._base.errors import SiteError
 
-CURRENT: Final[int] = 1
+CURRENT: Final[int] = 2
 """The recipe of this version. All from 1 on are known."""
 
 _IN_USE: ContextVar[int | None] = ContextVar("the recipe that queries are made by", default=None)
+_WATCHED: ContextVar["Decisions | None"] = ContextVar("who is told that queries differ between recipes", default=None)
+
+
+class Undecided(Exception):  # noqa: N818  (no error: it ends a call that is to be looked for in ledgers first)
+    """What is asked differs between recipes, and none was chosen for this call."""
+
+
+@final
+@dataclass(kw_only=True, slots=True)
+class Decisions:
+    """Whether what was done since depends on the recipe; where it must not, `Undecided` is raised as it would."""
+
+    made: bool = False
+    allowed: bool = True
 
 
 def in_use() -> int:
     """Return the recipe that queries are made by here."""
     number = _IN_USE.get()
     return CURRENT if number is None else number
+
+
+def at_least(number: int) -> bool:
+    """Whether queries are made by this recipe or a later one, where that changes what is asked.
+
+    Raises
+    ------
+    Undecided
+        None was chosen yet for a call that may have been charged under another one (`undecided`).
+    """
+    decides()
+    return in_use() >= number
+
+
+def decides() -> None:
+    """Note that what is asked depends on the recipe.
+
+    Raises
+    ------
+    Undecided
+        As `at_least`.
+    """
+    seen = _WATCHED.get()
+    if seen is not None:
+        seen.made = True
+        if not seen.allowed:
+            raise Undecided
+
+
+@contextmanager
+def watched(*, allowed: bool = True) -> Iterator[Decisions]:
+    """See whether what is done depends on the recipe; it may, or `Undecided` is raised where it would."""
+    seen = Decisions(allowed=allowed)
+    token = _WATCHED.set(seen)
+    try:
+        yield seen
+    finally:
+        _WATCHED.reset(token)
+
+
+def is_undecided() -> bool:
+    """Whether a call is made that must not depend on the recipe."""
+    seen = _WATCHED.get()
+    return seen is not None and not seen.allowed
 
 
 def written() -> int | None:
