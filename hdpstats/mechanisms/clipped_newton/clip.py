@@ -64,8 +64,11 @@ and 3) standard errors from the ordinary one with 300,000 people, with half of i
 3 and 9 % of a standard error.
 """
 
-GROWTHS = (2, 3, 4, 6, 8, 12, 16)
-"""What rounds may cost over the ones before them. Shares of three rounds that are free are better by 5 % at most."""
+GROWTHS = (2, 3, 4, 5, 6, 7)
+"""What rounds may cost over the ones before them."""
+
+SMALLEST_SHARE = Fraction(1, 60)
+"""That of the first round, at least: a site counts later rounds as parts of its size, and takes no more than 64."""
 
 MOST_TIMES = 2.0**40
 """The longest clip over the shortest, at most: 81 are tried."""
@@ -142,6 +145,7 @@ class Clipping:
     def proportions(self, rounds: int, *, noise: float) -> tuple[int, ...]:
         """Return what rounds cost, in proportion, with which distances do least; ``noise`` as `noise` says."""
         tried = [tuple(growth**t for t in range(rounds)) for growth in GROWTHS]
+        tried = [each for each in tried if sum(each) * SMALLEST_SHARE <= 1]
         return min(tried, key=lambda each: self._missed(each, noise))
 
     def allowance(self, clip: Fraction, *, proportions: Sequence[int], noise: float) -> Allowance:
