@@ -182,23 +182,18 @@ class Model(ABC):
     _spec: ModelSpec
     _opening: Callable[[], ModelSpec]
     _recipe: int
-    _by_recipe: bool
 
     def _open(self, opened: Callable[P, ModelSpec], *args: P.args, **options: P.kwargs) -> None:
         """Open the specification, and keep how: under another recipe of queries a fit opens it anew."""
         self._opening, self._recipe = partial(opened, *args, **options), recipe.in_use()
-        with recipe.watched() as seen:
-            self._spec = self._opening()
-        self._by_recipe = seen.made
+        self._spec = self._opening()
 
     @classmethod
     def _of(cls, opened: Callable[P, ModelSpec], *args: P.args, **options: P.kwargs) -> Self:
         """Return the model of a specification that is opened with these arguments."""
         model = cls.__new__(cls)
         model._opening, model._recipe = partial(opened, *args, **options), recipe.in_use()
-        with recipe.watched() as seen:
-            model._spec = model._opening()  # as many frames below the user as in `_open`: warnings count them
-        model._by_recipe = seen.made
+        model._spec = model._opening()  # as many frames below the user as in `_open`: warnings count them
         return model
 
     def __repr__(self) -> str:
@@ -372,8 +367,6 @@ class Model(ABC):
             description=description,
             describe=describe,
         )
-        if self._by_recipe:
-            recipe.decides()
         spec = self._spec if self._recipe == recipe.in_use() else self._opening()
         sites = spec.study.sites
         if not sites:

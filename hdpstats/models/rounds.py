@@ -34,6 +34,7 @@ from hdpstats.mechanisms.clipped_newton.request import (
     first_queries,
     noise_of_clip,
     of_sums,
+    shares_of,
 )
 from hdpstats.mechanisms.score_sums import SiteRounds
 from hdpstats.models.fit_mechanism import FitMechanism, Prediction
@@ -112,7 +113,8 @@ class NoisyNewton(FitMechanism):
         state = replace(state, sites=rounds_of_sites(sites, costs), raked=_raked(spec, state, options, sites))
         queries = first_queries(state)
         noise = {name: _averaged_sd(query, spec.study.relation) for name, query in queries.items()}
-        private = expected_estimate(state, noise, people=_public_people(spec, state))
+        shares = shares_of(state.proportions)
+        private = expected_estimate(state, noise, shares=shares, people=_public_people(spec, state))
         found, T, moved = of_sums(private), spec.to_terms(state.model), private.theta - state.fit.theta
         return Prediction(
             mechanism=options,

@@ -5,8 +5,8 @@ beside the coefficients follow from these and from public facts, by a **recipe**
 ridge, the same call asks another question, which a ledger has no release of: it would be charged again, for the same
 people and the same purpose. So recipes are numbered. A version that changes what is asked takes the next number, and
 keeps how it was asked before: code that differs says ``if recipe.at_least(2)``. A call is then answered from the
-ledger where it was charged under an older recipe (`hdpstats.sites.recipes`). A call that comes to no such place is
-asked alike by all recipes, and is not looked for. What is kept between calls is not to rest on one.
+ledger where it was charged under an older recipe (`hdpstats.sites.recipes`). Where nothing in a process has come to
+such a place, calls are asked alike by all recipes, and are not looked for.
 
 **The recipes.** 1: that of 0.1.0. 2: what rounds of clipped scores cost grows by a chosen factor from one to the next
 (`hdpstats.mechanisms.clipped_newton.clip`); before, three rounds took 10, 30 and 60 %.
@@ -23,8 +23,7 @@ by a question it cannot know.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Final, final
+from typing import Final
 
 from hdpstats._base.errors import SiteError
 
@@ -32,20 +31,12 @@ CURRENT: Final[int] = 2
 """The recipe of this version. All from 1 on are known."""
 
 _IN_USE: ContextVar[int | None] = ContextVar("the recipe that queries are made by", default=None)
-_WATCHED: ContextVar["Decisions | None"] = ContextVar("who is told that queries differ between recipes", default=None)
+_UNDECIDED: ContextVar[bool] = ContextVar("whether a call is made that must not depend on the recipe", default=False)
+_DEPENDED: Final[list[bool]] = []
 
 
 class Undecided(Exception):  # noqa: N818  (no error: it ends a call that is to be looked for in ledgers first)
     """What is asked differs between recipes, and none was chosen for this call."""
-
-
-@final
-@dataclass(kw_only=True, slots=True)
-class Decisions:
-    """Whether what was done since depends on the recipe; where it must not, `Undecided` is raised as it would."""
-
-    made: bool = False
-    allowed: bool = True
 
 
 def in_use() -> int:
@@ -60,42 +51,33 @@ def at_least(number: int) -> bool:
     Raises
     ------
     Undecided
-        None was chosen yet for a call that may have been charged under another one (`undecided`).
+        Within `undecided`: the call may have been charged under another recipe.
     """
-    decides()
+    if not _DEPENDED:
+        _DEPENDED.append(True)
+    if is_undecided():
+        raise Undecided
     return in_use() >= number
 
 
-def decides() -> None:
-    """Note that what is asked depends on the recipe.
-
-    Raises
-    ------
-    Undecided
-        As `at_least`.
-    """
-    seen = _WATCHED.get()
-    if seen is not None:
-        seen.made = True
-        if not seen.allowed:
-            raise Undecided
+def has_mattered() -> bool:
+    """Whether anything in this process depended on the recipe: what is kept between calls may do so since."""
+    return bool(_DEPENDED)
 
 
 @contextmanager
-def watched(*, allowed: bool = True) -> Iterator[Decisions]:
-    """See whether what is done depends on the recipe; it may, or `Undecided` is raised where it would."""
-    seen = Decisions(allowed=allowed)
-    token = _WATCHED.set(seen)
+def undecided() -> Iterator[None]:
+    """Let what depends on the recipe raise `Undecided`, in this thread."""
+    token = _UNDECIDED.set(True)
     try:
-        yield seen
+        yield
     finally:
-        _WATCHED.reset(token)
+        _UNDECIDED.reset(token)
 
 
 def is_undecided() -> bool:
     """Whether a call is made that must not depend on the recipe."""
-    seen = _WATCHED.get()
-    return seen is not None and not seen.allowed
+    return _UNDECIDED.get()
 
 
 def written() -> int | None:

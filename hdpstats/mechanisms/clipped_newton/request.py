@@ -303,7 +303,9 @@ def _solved(outcomes: Outcomes, mean: FloatArray, *, asked: Asked, start: FloatA
     return None
 
 
-def expected_estimate(state: Rounds, noise: Mapping[str, float], *, people: Rows | None = None) -> PrivateEstimate:
+def expected_estimate(
+    state: Rounds, noise: Mapping[str, float], *, shares: Sequence[float], people: Rows | None = None
+) -> PrivateEstimate:
     """Read the sums that sites are expected to release: what the private estimate after all rounds will err by.
 
     Parameters
@@ -312,10 +314,12 @@ def expected_estimate(state: Rounds, noise: Mapping[str, float], *, people: Rows
         Everything public about the fit, its sites included.
     noise
         The standard deviation of the noise in the average of all rounds, by site.
+    shares
+        Those of the rounds, 1 in sum.
     people
         The public ones with their own outcomes; None where rounds are taken to end at the public fit.
     """
-    outcomes, fit, clip, shares = state.outcomes, state.fit, float(state.clip), shares_of(state.proportions)
+    outcomes, fit, clip = state.outcomes, state.fit, float(state.clip)
     theta, asked = fit.theta, [(fit.theta, 1.0)]
     if people is not None:
         theta, asked = ends_near(outcomes, fit, people, shares=shares, clip=clip)
