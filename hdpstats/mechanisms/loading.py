@@ -32,6 +32,7 @@ from hdpstats.solvers.kernels import (
     grid_sum,
     logistic_sum,
     row_products,
+    square_sums,
     to_ratios,
 )
 
@@ -80,6 +81,7 @@ def _regressions() -> None:
     compensated(columns.T, coefficient_parts(np.zeros(1)), numbers)
     grid_sum(columns.T, numbers, bits=0)
     curvature_sum(columns.T, numbers, bits=0)
+    square_sums(columns.T, numbers[None], numbers[None])
     logistic_residual(numbers, numbers)
     logistic_sum(columns.T, numbers, numbers, numbers, coefficient_parts(np.zeros(1)), bits=0)
 
