@@ -400,8 +400,7 @@ def files_of_rows(settings: SiteSettings) -> tuple[Path, ...]:
     """Return the files of the private rows; none where a database server has them."""
     if settings.data is not None:
         return rows_in(settings.data)
-    file = None if settings.rows is None else settings.rows.file
-    return () if file is None else (file,)
+    return () if settings.rows is None else settings.rows.files
 
 
 def private_rows(settings: SiteSettings) -> pd.DataFrame:
