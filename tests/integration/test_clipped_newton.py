@@ -81,6 +81,7 @@ def test_a_regression_takes_rounds_where_their_errors_are_clearly_smaller(covari
 GBSG = hdp.datasets.load_gbsg()
 
 
+@pytest.mark.covering(cases=2)
 @pytest.mark.parametrize(
     ("records", "epsilons", "chosen", "fit"),
     [

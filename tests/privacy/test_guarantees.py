@@ -71,7 +71,13 @@ def test_planted_mistakes_are_caught():
 
 
 @pytest.mark.parametrize(
-    "name", ["output, hazard", "objective, regression, normal noise", "curve, regression", "exponential, regression"]
+    "name",
+    [
+        "output, hazard",
+        "curve, regression",
+        pytest.param("objective, regression, normal noise", marks=pytest.mark.wide),
+        pytest.param("exponential, regression", marks=pytest.mark.wide),
+    ],
 )
 def test_too_little_noise_is_caught_where_neighbours_are_far_from_the_sensitivity(name):
     """What was missed by replays alone; enough noise passes."""

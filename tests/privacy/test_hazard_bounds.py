@@ -84,6 +84,7 @@ def named(regime: dict[str, object]) -> str:
     return "-".join(f"{key}={value}" for key, value in regime.items()) or "plain"
 
 
+@pytest.mark.covering(cases=16)
 @pytest.mark.parametrize("regime", REGIMES, ids=named)
 def test_no_neighbours_lose_more_than_was_stated(regime: dict[str, object]) -> None:
     at = Regime(**regime)
@@ -91,6 +92,7 @@ def test_no_neighbours_lose_more_than_was_stated(regime: dict[str, object]) -> N
     assert 0.15 * at.stated < found.loss <= at.stated + SLACK
 
 
+@pytest.mark.covering(cases=3)
 @pytest.mark.parametrize("regime", TIGHT, ids=named)
 def test_where_the_bound_is_tight_the_search_reaches_it(regime: dict[str, object]) -> None:
     at = Regime(**regime)

@@ -207,6 +207,7 @@ GEOMETRIES = {
 }
 
 
+@pytest.mark.covering(cases=2)
 @pytest.mark.parametrize("name", GEOMETRIES)
 def test_drawn_perturbations_have_the_mechanism_s_distribution(name):
     # The draws are seeded: these are fixed numbers, and a distribution with another scale is outside the tolerance.
