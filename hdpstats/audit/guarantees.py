@@ -39,7 +39,7 @@ from hdpstats.noise import BallNoise, BoxNoise, CylinderNoise, PermuteAndFlip, R
 from hdpstats.noise.exact import bits, lift, round_down
 from hdpstats.privacy.budget import MechanismName
 from hdpstats.privacy.gaussian import delta_of_square
-from hdpstats.privacy.proofs import PROOFS
+from hdpstats.privacy.proof_index import PROOFS
 from hdpstats.records.query import Query
 from hdpstats.schema.table import PrivateTable
 

@@ -3,19 +3,26 @@
 Behind a network the analyst's machine fits what was released. With files the site does, to know the next query: what a
 request asks (intervals, public rows, terms) decides how long. So that no request keeps a custodian's machine, or the
 requests of others, its processor time is limited (``limits: analysis``). The clock stands still while the site answers
-a query: no charged computation is interrupted, and no time that it takes shows.
+a query or looks something up: no charged computation is interrupted, no lock or file of the site is left as it is by
+an interrupt, and no time that the site takes shows.
+
+The analysis is ended by an exception between any two steps of the main thread. A site of several is asked on another
+thread, which no exception reaches: there an answer that has begun holds the end up, and one that has not begun when the
+time is over is refused.
 """
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Final, final
+from typing import Final, TypeVar, final
 
 from hdpstats._base.errors import SiteError
 
 _LEAST: Final = 0.001
+
+_Found = TypeVar("_Found")
 
 
 class _Over(BaseException):
@@ -33,54 +40,78 @@ class AnalysisTime:
     """
 
     def __init__(self, seconds: float) -> None:
-        self._seconds, self._counts = seconds, False
+        self._seconds, self._left = seconds, seconds
+        self._lock = threading.Lock()
+        self._counts = self._over = False
+        self._asked = 0
 
-    @contextmanager
-    def counted(self) -> Iterator[None]:
-        """Run a block for so long at most.
+    def run(self, analysis: Callable[[], _Found]) -> _Found:
+        """Run an analysis for so long at most, and return what it returns.
 
         Raises
         ------
         SiteError
-            It took longer.
+            It took longer. No answer of the site is under way any more.
         """
         if threading.current_thread() is not threading.main_thread():
-            yield
-            return
+            return analysis()
         before = signal.signal(signal.SIGPROF, self._end)
-        over = False
         try:
-            signal.setitimer(signal.ITIMER_PROF, self._seconds)
-            self._counts = True
-            yield
+            try:  # the inner one: from its end on nothing is raised, and all before is caught by the outer one
+                self._counts = True
+                signal.setitimer(signal.ITIMER_PROF, self._seconds)
+                return analysis()
+            finally:
+                self._counts = False
         except _Over:
-            over = True
+            raise self._too_long() from None
         finally:
-            self._counts = False
             signal.setitimer(signal.ITIMER_PROF, 0)
             signal.signal(signal.SIGPROF, before)
-        if over:
-            raise SiteError(
-                f"the analysis of this request takes longer than {self._seconds:g} seconds, which the custodian allows "
-                "(limits: analysis); ask for a smaller model. What was charged stays charged",
-                code="too-long",
-                limit=self._seconds,
-            )
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Run a block while the time stands still."""
-        if not self._counts:
-            yield
-            return
-        left, _ = signal.setitimer(signal.ITIMER_PROF, 0)
-        self._counts = False
+        """Run a block, in which the site is asked, while the time stands still.
+
+        Raises
+        ------
+        SiteError
+            The time was over before.
+        """
+        with self._lock:
+            if self._over:
+                raise self._too_long()
+            if not self._asked and self._counts:
+                self._left, _ = signal.setitimer(signal.ITIMER_PROF, 0)
+            self._asked += 1
         try:
             yield
         finally:
-            self._counts = True
-            signal.setitimer(signal.ITIMER_PROF, max(left, _LEAST))
+            with self._lock:
+                self._asked -= 1
+                if not self._asked and self._counts:
+                    signal.setitimer(signal.ITIMER_PROF, max(self._left, _LEAST))
 
     def _end(self, _number: int, _frame: FrameType | None) -> None:
-        if self._counts:
-            raise _Over
+        """End the analysis, unless the site is asked; at a step into or out of that, look again a little later."""
+        going_on = signal.getitimer(signal.ITIMER_PROF)[0] > 0  # a signal from before the time stood still
+        if not self._counts or self._over or going_on:
+            return
+        if not self._lock.acquire(blocking=False):  # held by another thread, or by this one below the handler
+            signal.setitimer(signal.ITIMER_PROF, _LEAST)
+            return
+        try:
+            if self._asked:  # whoever leaves last lets the time go on
+                return
+            self._over = True
+        finally:
+            self._lock.release()
+        raise _Over
+
+    def _too_long(self) -> SiteError:
+        return SiteError(
+            f"the analysis of this request takes longer than {self._seconds:g} seconds, which the custodian allows "
+            "(limits: analysis); ask for a smaller model. What was charged stays charged",
+            code="too-long",
+            limit=self._seconds,
+        )

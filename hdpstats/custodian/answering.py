@@ -25,6 +25,7 @@ import fcntl
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final, final
 
@@ -99,12 +100,14 @@ class AnsweringSite(Site):
     @property
     def held(self) -> HeldData:
         """Which data this is."""
-        return self._site.held
+        with self.time.paused():
+            return self._site.held
 
     def put_public(self, table: PublicTable) -> None:
         """Keep public rows for the analyst's queries."""
         self._check_public(table)
-        self._site.put_public(table, analyst=self._analyst, most_bytes=self._limits.kept_each)
+        with self.time.paused():
+            self._site.put_public(table, analyst=self._analyst, most_bytes=self._limits.kept_each)
 
     def check_permitted(self, query: Query, columns: Collection[str]) -> None:
         """Refuse what the analyst may not ask."""
@@ -113,7 +116,8 @@ class AnsweringSite(Site):
 
     def received(self, query: Query) -> Release | None:
         """Return what the analyst has received of a query."""
-        return self._site.received(query, analyst=self._analyst)
+        with self.time.paused():
+            return self._site.received(query, analyst=self._analyst)
 
     def answer(self, query: Query) -> Release:
         """Answer as the service does, and keep the answer as the ledger has it from now on."""
@@ -286,10 +290,8 @@ class Exchange:
             )
             sites = answering if beside is None else beside(answering)
             try:
-                with self._slots.request(analyst), asked.in_its_recipe(), answering.time.counted():
-                    study = asked.study(sites, public, quorum=quorum)
-                    check_public(self.settings.limits, study.public)
-                    asked.question.ask(study)
+                with self._slots.request(analyst), asked.in_its_recipe():
+                    answering.time.run(partial(self._ask, asked, sites, public, quorum))
             except HdpError as error:
                 nothing = answering.refusal is None and not answering.answers
                 if nothing or error.facts.get("code") == "too-long":
@@ -304,6 +306,14 @@ class Exchange:
         entries = [None if each.entry is None else each.entry.to_dict() for _, each in answering.answers.values()]
         log.write(request="file", sha256=asked.sha256, analyst=analyst, entries=entries)
         return self._file(asked, answering.answers)
+
+    def _ask(
+        self, asked: RequestFile, sites: Site | Mapping[str, Site], public: pd.DataFrame | None, quorum: int | None
+    ) -> None:
+        """Ask what a request asks, by the analyst's own code."""
+        study = asked.study(sites, public, quorum=quorum)
+        check_public(self.settings.limits, study.public)
+        asked.question.ask(study)
 
     def _again(self, asked: RequestFile, analyst: str, *, carried: bool) -> int | None:
         """Return how many charges in vain a request may have; None for any number."""

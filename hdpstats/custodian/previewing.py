@@ -8,6 +8,7 @@ lines of this module's own: no request can forge a line, move the cursor or hide
 import csv
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, final
 
@@ -60,6 +61,7 @@ class PreviewSite(Site):
             n_max=declared.get("n_max"),
             row_order=declared.get("row_order", "undeclared"),
         )
+        self.time = AnalysisTime(settings.limits.analysis)
         self._schema, self.ledger, self._analyst = settings.dictionary, ledger, analyst
         self._records = number_of_rows(settings) if self._terms.n_max is None else self._terms.n_max
         self._public: dict[str, PublicTable] = {}
@@ -88,7 +90,8 @@ class PreviewSite(Site):
     def held(self) -> HeldData:
         """Which data this is."""
         ledger = self.ledger
-        return HeldData(dataset=ledger.dataset, version=ledger.version, account=ledger.identity)
+        with self.time.paused():
+            return HeldData(dataset=ledger.dataset, version=ledger.version, account=ledger.identity)
 
     def put_public(self, table: PublicTable) -> None:
         """Keep public rows."""
@@ -103,7 +106,8 @@ class PreviewSite(Site):
     def received(self, query: Query) -> Release | None:
         """Return what the analyst has received of a query."""
         check_kind(query)
-        stored = self.ledger.stored(self._id(query), self._analyst)
+        with self.time.paused():
+            stored = self.ledger.stored(self._id(query), self._analyst)
         return None if stored is None else release_from_json(stored.release_json).at(stored.place)
 
     def answer(self, query: Query) -> Release:
@@ -112,7 +116,8 @@ class PreviewSite(Site):
         if len(query.to_json()) > self._limits.query:
             raise CODES["too-large"].error(CODES["too-large"].message)
         self.check_permitted(query, columns_of(query, self._facts))
-        stored = self.ledger.stored(self._id(query), self._analyst)
+        with self.time.paused():
+            stored = self.ledger.stored(self._id(query), self._analyst)
         if stored is None:
             raise _Met(query)
         self.stored += 1
@@ -241,8 +246,8 @@ def considered(settings: SiteSettings, asked: RequestFile, analyst: str, public:
     met, problem = None, ""
     try:
         check_public(settings.limits, rows)
-        with asked.in_its_recipe(), AnalysisTime(settings.limits.analysis).counted():
-            asked.question.ask(study)
+        with asked.in_its_recipe():
+            site.time.run(partial(asked.question.ask, study))
     except _Met as found:
         met = found.query
     except HdpError as error:

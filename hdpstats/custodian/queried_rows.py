@@ -5,8 +5,8 @@ transaction that only reads; from then on the rows are in this process's memory 
 waits for the database.
 
 **Types come from the schema.** The columns are those that the query names. Their cells are mapped one by one as those
-of files are (`hdpstats.schema.coerce`): numbers, truth values, decimals and texts are read, anything else (a date, an
-array, bytes) is a missing cell. Nothing is inferred from cells. Let the query make numbers of dates: days since an
+of files are (`hdpstats.schema.cell_maps`): numbers, truth values, decimals and texts are read, anything else (a date,
+an array, bytes) is a missing cell. Nothing is inferred from cells. Let the query make numbers of dates: days since an
 index date, not the date.
 
 **Rows stay the same as long as the ledger does.** The site keeps a hash of the rows, as of files
@@ -18,12 +18,19 @@ date of extraction), not a table that grows: a corrected cohort is a new version
 site starts or is checked, to its custodian alone. It has the class of the driver's error and not its text, which may
 quote a cell.
 
+**Files are the custodian's.** The file of a database, and every file that DuckDB opens for a query, whether the query
+names it, a pattern or a database that it attaches, are private files (`hdpstats.custodian.files.check_file`): nobody
+else may read, write or replace them. DuckDB itself says which it opened (its log of the file system), so that no name
+in a query is overlooked. It writes none: what does not fit into memory is an error, not a file beside the rows.
+
 DuckDB (extra ``databases``) reads its own files (``duckdb:///cohort.duckdb``) and, in memory (``duckdb://``), files of
 Parquet and CSV that the query names, relative to the folder of the settings. Any other URL is SQLAlchemy's:
 ``postgresql://``, ``sqlite:///``, or a dialect that is installed beside this package (SQL Server, Oracle). Passwords
 are in an environment variable (``password_variable``), or where PostgreSQL's own library looks for them.
 """
 
+import json
+import os
 import re
 from pathlib import Path
 from typing import Annotated, Any, Final, final
@@ -36,6 +43,7 @@ from sqlalchemy.exc import NoSuchModuleError
 from sqlalchemy.pool import NullPool
 
 from hdpstats._base.errors import ArgumentError, forgets_rows
+from hdpstats.custodian.files import check_file, files_of_database
 from hdpstats.custodian.settings_sections import Name, Section, in_folder, with_password
 from hdpstats.ledger.location import locate, shown
 
@@ -94,10 +102,15 @@ class QueriedRows(Section):
     sql: Annotated[str, BeforeValidator(_query)]
 
     @property
-    def file(self) -> Path | None:
-        """The file of the database, None where it is at a server or nowhere."""
+    def files(self) -> tuple[Path, ...]:
+        """The file of the database and those that are read beside it; none where it is at a server or nowhere."""
         place = locate(self.url)
-        return Path(str(place.database)) if place.get_backend_name() in IN_FILES and place.database else None
+        if place.get_backend_name() not in IN_FILES or not place.database:
+            return ()
+        path = Path(str(place.database))
+        if place.get_backend_name() == DUCKDB:
+            return path, Path(f"{os.path.realpath(path)}.wal")
+        return files_of_database(path)
 
 
 @forgets_rows
@@ -114,7 +127,7 @@ def rows_of(queried: QueriedRows, folder: Path) -> pd.DataFrame:
     Raises
     ------
     ArgumentError
-        See the module. It quotes no cell.
+        See the module. It quotes no cell, and names no file but one that others may read or write.
     """
     frame = _fetched(queried, queried.sql, folder)
     twice = sorted({str(name) for name in frame.columns[frame.columns.duplicated()]})
@@ -139,7 +152,9 @@ def number_of_queried_rows(queried: QueriedRows, folder: Path) -> int:
 def _fetched(queried: QueriedRows, sql: str, folder: Path) -> pd.DataFrame:
     url = locate(queried.url)
     try:
-        return _from_duckdb(url, sql, folder) if url.get_backend_name() == DUCKDB else _from_sqlalchemy(url, sql)
+        if url.get_backend_name() != DUCKDB:
+            return _from_sqlalchemy(url, sql)
+        frame, opened = _from_duckdb(url, sql, folder)
     except (ImportError, NoSuchModuleError, UrlError) as error:
         raise ArgumentError(
             f"rows: there is no driver for {url.drivername}: {_remedy(url, error)}", argument="rows"
@@ -151,6 +166,9 @@ def _fetched(queried: QueriedRows, sql: str, folder: Path) -> pd.DataFrame:
             f"({kind.__module__.partition('.')[0]}: {kind.__name__}); run it there as this user to see why",
             argument="rows",
         ) from None
+    for file in opened:
+        check_file(file, name="rows", private=True)
+    return frame
 
 
 def _remedy(url: URL, error: Exception) -> str:
@@ -159,19 +177,27 @@ def _remedy(url: URL, error: Exception) -> str:
     return f"install what SQLAlchemy needs for it ({getattr(error, 'name', None) or url.drivername})"
 
 
-def _from_duckdb(url: URL, sql: str, folder: Path) -> pd.DataFrame:
-    """Read by DuckDB, whose Arrow types are kept; it loads no extension, and writes nothing."""
+def _from_duckdb(url: URL, sql: str, folder: Path) -> tuple[pd.DataFrame, tuple[Path, ...]]:
+    """Read by DuckDB, whose Arrow types are kept, and return which files it opened.
+
+    It loads no extension, and writes nothing.
+    """
     import duckdb
 
     options: dict[str, Any] = {
         "autoinstall_known_extensions": "false",
         "autoload_known_extensions": "false",
         "file_search_path": str(folder),
+        "temp_directory": "",  # cells of people would be in files there, for everybody to read
     }
     with duckdb.connect(url.database or ":memory:", read_only=bool(url.database), config=options) as connection:
+        connection.execute("CALL enable_logging('FileSystem', storage='memory')")
         table = connection.sql(sql).to_arrow_table()
+        connection.execute("CALL disable_logging()")
+        found = connection.execute("SELECT DISTINCT message FROM duckdb_logs WHERE type = 'FileSystem'").fetchall()
+    names = {str(json.loads(message)["path"]) for (message,) in found}
     frame: pd.DataFrame = table.to_pandas(types_mapper=pd.ArrowDtype)
-    return frame
+    return frame, tuple(Path(name).absolute() for name in sorted(names))
 
 
 def _from_sqlalchemy(url: URL, sql: str) -> pd.DataFrame:

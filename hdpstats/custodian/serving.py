@@ -64,7 +64,7 @@ from hdpstats.custodian.timing import Overruns
 from hdpstats.ledger import Disclosure, Ledger
 from hdpstats.ledger.location import file_of, locate
 from hdpstats.noise.exact import bits
-from hdpstats.schema import coerce
+from hdpstats.schema import cell_maps
 from hdpstats.schema.check import ColumnCheck, RowsCheck, check
 from hdpstats.schema.columns import Binary, Categorical, Column, Duration
 from hdpstats.schema.parquet import files_of, frame_of
@@ -400,8 +400,7 @@ def files_of_rows(settings: SiteSettings) -> tuple[Path, ...]:
     """Return the files of the private rows; none where a database server has them."""
     if settings.data is not None:
         return rows_in(settings.data)
-    file = None if settings.rows is None else settings.rows.file
-    return () if file is None else (file,)
+    return () if settings.rows is None else settings.rows.files
 
 
 def private_rows(settings: SiteSettings) -> pd.DataFrame:
@@ -434,7 +433,7 @@ def read_rows(path: Path) -> pd.DataFrame:
             argument="data",
         )
     with silence():
-        return pd.DataFrame({name: coerce.joined([part[name] for part in parts]) for name in parts[0]})
+        return pd.DataFrame({name: cell_maps.joined([part[name] for part in parts]) for name in parts[0]})
 
 
 def _read_rows(path: Path) -> pd.DataFrame:

@@ -29,7 +29,7 @@ from hdpstats.mechanisms.hybrid_weights import (
     SelectionQuery,
     SelectionRelease,
 )
-from hdpstats.mechanisms.hybrid_weights.steps import Candidates, PublicPoints, candidates_of, penalties
+from hdpstats.mechanisms.hybrid_weights.candidates import Candidates, PublicPoints, candidates_of, penalties
 from hdpstats.mechanisms.registry import prepare
 from hdpstats.noise.discrete import TwoSidedGeometric
 from hdpstats.privacy.budget import Spend

@@ -26,14 +26,15 @@ from hdpstats.raking.variables import Averages, Raking, raked_variables, raking_
 from hdpstats.records import codec
 from hdpstats.records.averages import CohortMoments
 
-AVERAGED, FEWEST = 60, 12
-"""Draws of the averages over which curvature is averaged; fewer where that is more than `WORK`.
-
-Half as many where there are many coefficients (`hdpstats.inference.information.WIDE`).
+AVERAGED, FEWEST = 24, 12
+"""Draws of the averages, in opposite pairs, over which curvature is averaged; fewer where that is more than `WORK`.
 """
 
 WORK = 250_000
-"""Terms of people's losses that such draws may have in all."""
+"""Terms of people's losses that such draws may have in all.
+
+An eighth as many where there are many coefficients (`hdpstats.inference.information.WIDE`).
+"""
 
 AT_A_TIME = 32_768
 """Raked people who are computed at a time."""
@@ -142,8 +143,8 @@ def raked_information(
     posterior = cohort_posterior(variables)
     raking = raking_at(variables, posterior.mean)
     rng = draws.generator(codec.sha256(["raked", known.release_sha256]))
-    most = max(FEWEST, AVERAGED // 2) if is_wide(side) else AVERAGED
-    count = min(most, max(FEWEST, WORK // (len(side.case_weights) * side.cells)))
+    work = WORK // 8 if is_wide(side) else WORK
+    count = min(AVERAGED, max(FEWEST, work // (len(side.case_weights) * side.cells)))
     base = np.full((count, side.people), 1.0 / side.people)
     averages = posterior.draw(rng, count)
     averaged = tuple(

@@ -1,11 +1,14 @@
 """An analysis ends when its time is over, and no answer of the site counts or is interrupted."""
 
+import contextlib
 import signal
+import sys
 import threading
 
 import pytest
 
 import hdpstats.api as hdp
+from hdpstats.custodian import analysis_time
 from hdpstats.custodian.analysis_time import AnalysisTime
 from tests.custodian.asked_by_files import SIMPLE, Place
 
@@ -19,13 +22,14 @@ def endless():
 
 def over():
     """Let the time be over now."""
+    signal.setitimer(signal.ITIMER_PROF, 0)
     signal.raise_signal(signal.SIGPROF)
 
 
 def test_work_beyond_the_time_is_ended():
     before = signal.getsignal(signal.SIGPROF)
-    with pytest.raises(hdp.SiteError, match="takes longer than"), AnalysisTime(0.05).counted():
-        endless()
+    with pytest.raises(hdp.SiteError, match="takes longer than"):
+        AnalysisTime(0.05).run(endless)
     assert signal.getsignal(signal.SIGPROF) == before
     assert signal.getitimer(signal.ITIMER_PROF) == (0.0, 0.0)
 
@@ -40,29 +44,105 @@ def test_no_answer_of_the_site_is_interrupted_or_counted():
             answered.append(True)
         over()
 
-    with pytest.raises(hdp.SiteError, match="takes longer than"), limit.counted():
-        analysis()
+    with pytest.raises(hdp.SiteError, match="takes longer than"):
+        limit.run(analysis)
     assert answered
-    with limit.paused():  # of no analysis
+    with AnalysisTime(LONG).paused():  # of no analysis
         assert signal.getitimer(signal.ITIMER_PROF) == (0.0, 0.0)
 
 
-def test_errors_pass():
-    with pytest.raises(KeyError), AnalysisTime(LONG).counted():
-        raise KeyError
+def test_errors_and_results_pass():
+    with pytest.raises(KeyError):
+        AnalysisTime(LONG).run({}.popitem)
+    assert AnalysisTime(LONG).run(lambda: 3) == 3
 
 
 def test_other_threads_are_not_limited():
     found, before = [], signal.getsignal(signal.SIGPROF)
 
     def run():
-        with AnalysisTime(LONG).counted():
-            found.append(signal.getsignal(signal.SIGPROF))
+        AnalysisTime(LONG).run(lambda: found.append(signal.getsignal(signal.SIGPROF)))
 
     thread = threading.Thread(target=run)
     thread.start()
     thread.join()
     assert found == [before]
+
+
+def over_at(step):
+    """Return a trace function that lets the time be over at one step of the limit's own code, by number."""
+    steps, before = iter(range(step + 1)), signal.getsignal(signal.SIGPROF)
+
+    def trace(frame, event, _):
+        if frame.f_code.co_filename not in (analysis_time.__file__, contextlib.__file__):
+            return None
+        frame.f_trace_opcodes = True
+        begun = signal.getsignal(signal.SIGPROF) != before  # no signal comes earlier, or after the end
+        if event == "opcode" and begun and next(steps, None) == step:
+            over()
+        return trace
+
+    return trace
+
+
+def test_at_whichever_step_the_time_ends_nothing_of_the_site_is_left_held():
+    before, traced, ended = signal.getsignal(signal.SIGPROF), sys.gettrace(), []
+    for step in range(10_000):
+        limit, held, trace = AnalysisTime(LONG), threading.Lock(), over_at(step)
+
+        def analysis(limit=limit, held=held):
+            with limit.paused():
+                held.acquire()
+                sum(range(10))
+                held.release()
+            return True
+
+        sys.settrace(trace)
+        try:
+            ended.append(limit.run(analysis))
+        except hdp.SiteError as error:
+            ended.append(error.facts["code"])
+        finally:
+            reached = sys.gettrace() is not trace  # an exception of a trace function ends tracing
+            sys.settrace(traced)
+        assert not held.locked()
+        assert not limit._lock.locked()
+        assert signal.getsignal(signal.SIGPROF) == before
+        assert signal.getitimer(signal.ITIMER_PROF) == (0.0, 0.0)
+        if not reached and step > 300:
+            break
+    assert set(ended) == {True, "too-long"}
+    assert ended[-1] is True
+
+
+def test_an_answer_on_another_thread_is_waited_for_or_refused():
+    limit, began, go_on, outcomes = AnalysisTime(LONG), threading.Event(), threading.Event(), []
+
+    def asked(wait):
+        try:
+            with limit.paused():
+                began.set()
+                wait()
+                outcomes.append("answered")
+        except hdp.SiteError as error:
+            outcomes.append(error.facts["code"])
+
+    threads = []
+
+    def analysis():
+        threads.append(threading.Thread(target=asked, args=(go_on.wait,)))
+        threads[0].start()
+        began.wait()
+        over()  # an answer has begun: nothing ends
+        go_on.set()
+        threads[0].join()
+        assert signal.getitimer(signal.ITIMER_PROF)[0] > LONG / 2
+        over()
+
+    with pytest.raises(hdp.SiteError, match="takes longer than"):
+        limit.run(analysis)
+    asked(lambda: None)  # which begins after the end
+    assert outcomes == ["answered", "too-long"]
 
 
 def test_a_time_that_ends_as_the_site_is_asked_is_a_refusal_and_charges_nothing(tmp_path, monkeypatch):

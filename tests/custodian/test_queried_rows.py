@@ -11,7 +11,7 @@ import pytest
 import hdpstats.api as hdp
 from hdpstats.custodian import open_site, preview, serving
 from hdpstats.custodian.queried_rows import QueriedRows, number_of_queried_rows, rows_of
-from hdpstats.schema import coerce
+from hdpstats.schema import cell_maps
 from tests.custodian.people import PRIVATE
 from tests.custodian.test_request_files import SIMPLE, Place
 
@@ -29,6 +29,7 @@ def _duckdb(folder):
 
 def _parquet(folder):
     PEOPLE.to_parquet(folder / "people.parquet")
+    (folder / "people.parquet").chmod(0o600)
     return {"url": "duckdb://", "sql": SQL.replace("people", "'people.parquet'")}
 
 
@@ -68,9 +69,9 @@ def test_rows_are_those_of_a_file(folder, database):
     assert list(rows) == list(PRIVATE)
     for name in PRIVATE:
         if name == "g":
-            assert coerce.texts(rows[name]) == coerce.texts(PRIVATE[name])
+            assert cell_maps.texts(rows[name]) == cell_maps.texts(PRIVATE[name])
         else:
-            assert coerce.numbers(rows[name]).tobytes() == coerce.numbers(PRIVATE[name]).tobytes()
+            assert cell_maps.numbers(rows[name]).tobytes() == cell_maps.numbers(PRIVATE[name]).tobytes()
 
 
 @pytest.mark.parametrize("database", ["duckdb", "sqlite"])
@@ -152,8 +153,8 @@ def test_cells_of_a_database_change_no_other_cell(folder):
     connection.close()
     found = rows_of(queried(folder, url="sqlite:///odd.db", sql="SELECT cell FROM odd ORDER BY id"), folder)["cell"]
     expected = [1.5, 2.0, np.nan, np.nan, np.nan, 2.0**60, 3.0]
-    np.testing.assert_array_equal(coerce.numbers(found), expected)
-    alone = [coerce.numbers(pd.Series([cell], dtype=object))[0] for cell in found]
+    np.testing.assert_array_equal(cell_maps.numbers(found), expected)
+    alone = [cell_maps.numbers(pd.Series([cell], dtype=object))[0] for cell in found]
     np.testing.assert_array_equal(alone, expected)
 
 
@@ -194,6 +195,40 @@ def test_settings_name_files_or_a_database(folder):
     place = served(folder, rows)
     with pytest.raises(hdp.ArgumentError, match="rows: others than the owner may read or write"):
         serving.check_files(place.settings)
+
+
+@pytest.mark.parametrize(
+    "source", ["'people.parquet'", "'peo*.parquet'", "read_parquet(['people.parquet'])", "held.people", "text"]
+)
+def test_files_that_a_query_of_duckdb_opens_are_private(folder, source):
+    entries, before = _parquet(folder) | _duckdb(folder) | {"url": "duckdb://"}, ""
+    name = "people.duckdb" if source == "held.people" else "people.parquet"
+    if source == "held.people":
+        before = f"ATTACH '{folder / name}' AS held (READ_ONLY); "
+    sql = f"{before}SELECT x FROM {source} ORDER BY id"
+    if source == "text":
+        sql = "SELECT octet_length(content) AS x FROM read_blob('people.parquet') ORDER BY x"
+    asked = queried(folder, **entries | {"sql": sql})
+    assert len(rows_of(asked, folder)) in (1, len(PRIVATE))
+    (folder / name).chmod(0o644)
+    with pytest.raises(hdp.ArgumentError, match=f"rows: others than the owner may read or write .*{name}"):
+        rows_of(asked, folder)
+    if not before:
+        with pytest.raises(hdp.ArgumentError, match="rows: others than the owner"):
+            number_of_queried_rows(asked, folder)
+    (folder / name).chmod(0o600)
+    folder.chmod(0o777)
+    with pytest.raises(hdp.ArgumentError, match="rows: others than the owner may write in"):
+        rows_of(asked, folder)
+
+
+def test_a_query_of_duckdb_puts_no_row_into_a_file(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    memory = "SET memory_limit='40MB'; SET threads=1; "
+    large = memory + "SELECT range AS a, hash(range) AS h FROM range(4000000) ORDER BY h"
+    with pytest.raises(hdp.ArgumentError, match="duckdb: OutOfMemory"):
+        rows_of(queried(folder, url="duckdb://", sql=large), folder)
+    assert list(folder.iterdir()) == []
 
 
 def test_settings_with_a_password_are_read_by_nobody_else(folder):

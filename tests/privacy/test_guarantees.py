@@ -11,7 +11,7 @@ from hdpstats.audit.cases import CASES, SETTINGS, asked, computed, offered, peop
 from hdpstats.audit.guarantees import SamplerAudit, checked, page, sampler_audits
 from hdpstats.mechanisms import base, registry
 from hdpstats.privacy.budget import MechanismName
-from hdpstats.privacy.proofs import PROOFS
+from hdpstats.privacy.proof_index import PROOFS
 from tests import seeded
 
 PAGE = Path(__file__).parents[2] / "vignettes" / "validation" / "guarantees.md"

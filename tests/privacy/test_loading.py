@@ -31,7 +31,7 @@ LOOPS = {
     design: ("whiten_columns",),
     logistic: ("residuals",),
     score_sums: ("_shorten",),
-    kernels: ("_products", "_score_sum", "_logistic_sum", "_rounded_products"),
+    kernels: ("_products", "_score_sum", "_logistic_sum", "_rounded_products", "_square_sums"),
 }
 
 

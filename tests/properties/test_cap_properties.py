@@ -11,7 +11,7 @@ from hdpstats._base.errors import ArgumentError, InsufficientBudget
 from hdpstats.ledger import Ledger, Request
 from hdpstats.ledger.analysts import capped
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
-from hdpstats.privacy.charging import Balance
+from hdpstats.privacy.composition import Balance
 from hdpstats.privacy.gaussian import delta_of_square, mu_of
 from tests.examples import examples
 

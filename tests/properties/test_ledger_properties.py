@@ -18,7 +18,7 @@ from hdpstats._base.errors import InsufficientBudget, LedgerError
 from hdpstats.ledger import Ledger, Request, verify_file
 from hdpstats.ledger.records import Entry
 from hdpstats.privacy.budget import Budget, Spend, rounded_down
-from hdpstats.privacy.charging import MU_SQUARED_GRAIN, Balance, Floor, shared, square_of
+from hdpstats.privacy.composition import MU_SQUARED_GRAIN, Balance, Floor, shared, square_of
 from tests.examples import examples
 
 epsilons = st.one_of(

@@ -14,6 +14,7 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice
 from hdpstats.families.hazard.bounds import HazardPersonLoss
+from hdpstats.families.hazard.caps import flat_cap
 from hdpstats.families.hazard.outcomes import SurvivalOutcomes, followed_as_public, followed_to_horizon
 from hdpstats.families.hazard.public import HazardSide, hazard_side, spell_scores
 from hdpstats.families.hazard.public_fit import (
@@ -51,7 +52,6 @@ from hdpstats.mechanisms.perturbation.hazard_request import (
     choose_flat,
     choose_loss,
     choose_ridge,
-    flat_cap,
     public_tau,
 )
 from hdpstats.mechanisms.perturbation.request import Asked, Recommended

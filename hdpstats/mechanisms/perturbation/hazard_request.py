@@ -56,10 +56,10 @@ from numpy.polynomial.hermite_e import hermegauss
 from hdpstats._base.caching import remembered
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.families.hazard.bounds import HazardPersonLoss
-from hdpstats.families.hazard.public import WEAK, HazardSide, relative_cap
+from hdpstats.families.hazard.caps import relative_cap
+from hdpstats.families.hazard.public import WEAK, HazardSide
 from hdpstats.families.hazard.public_fit import Baseline
 from hdpstats.families.hazard.spells import CappedSpells
-from hdpstats.losses import LINKS
 from hdpstats.mechanisms.perturbation.request import (
     NEARLY_FREE,
     PULL,
@@ -89,9 +89,6 @@ from hdpstats.records.model import HazardCap, HazardModel
 from hdpstats.records.query import LEAST_SMOOTHING
 
 T = TypeVar("T")
-
-FLAT_TOTAL = 4.0
-"""The largest sum of caps of one person where there is no public fit."""
 
 TOTALS = tuple(float(f"{2.0 ** (k / STEPS_OF_TWO):.3g}") for k in range(7 * STEPS_OF_TWO + 1))
 MARGINS = tuple(k / 20 for k in range(6, 61))
@@ -452,21 +449,6 @@ def choose_ridge(
         ridges.append(ridge)
         errors.append(float(np.mean(((scores + noise / left**2) / h**2 + missed) / ((scores + noise) / h**2))))
     return Recommended(centre=side.centre, ridge=largest_good(ridges, errors))
-
-
-def flat_cap(
-    link: str, *, total: float | None, intervals: int, causes: int, covariates: int, weighs: bool
-) -> HazardCap:
-    """Return the same cap for every interval; together they are a declared total, or `FLAT_TOTAL`."""
-    whole = FLAT_TOTAL if total is None else total
-    level = LINKS[link].at_scale(whole / (intervals * causes))
-    return HazardCap(
-        weighs=True if weighs else None,
-        total=whole * (1.0 + 2.0**-40),
-        margin=0.0,
-        baseline=((level,) * intervals,) * causes,
-        slopes=((0.0,) * covariates,) * causes,
-    )
 
 
 def choose_flat(

@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
-from hdpstats.privacy.charging import Balance
+from hdpstats.privacy.composition import Balance
 from hdpstats.privacy.gaussian import delta_of_square, epsilon_of, mu_of
 
 MILLIONTH = Fraction(1, 10**6)
