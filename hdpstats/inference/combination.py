@@ -284,7 +284,7 @@ def _start(sites: Sequence[InformedPoint]) -> FloatArray:
 
 def _at(sites: Sequence[InformedPoint], places: Sequence[FloatArray], allowance: FloatArray) -> Combined:
     """Return the estimates with the mean of moments at some points (D,), not pooled."""
-    at = tuple(mean_moments(each.information, places) for each in sites)
+    at = tuple(each.information.over(places) for each in sites)
     unshrunk = tuple(each.part.unshrunk(moments.H) for each, moments in zip(sites, at, strict=True))
     variances = tuple(each.part.variance(moments) for each, moments in zip(sites, at, strict=True))
     W = shares(variances)
@@ -299,15 +299,6 @@ def _at(sites: Sequence[InformedPoint], places: Sequence[FloatArray], allowance:
         places=(u,),
         pooling=None,
         allowance=allowance,
-    )
-
-
-def mean_moments(information: Information, places: Sequence[FloatArray]) -> Moments:
-    """Return the mean of the moments at some points (D,)."""
-    moments = [information.at(place) for place in places]
-    return Moments(
-        H=np.asarray(np.mean([each.H for each in moments], axis=0)),
-        J=np.asarray(np.mean([each.J for each in moments], axis=0)),
     )
 
 
