@@ -322,7 +322,7 @@ def _start(sites: Sequence[InformedPoint]) -> FloatArray:
 
 def _at(sites: Sequence[InformedPoint], places: Sequence[FloatArray], allowance: FloatArray) -> Combined:
     """Return the estimates with the mean of moments at some points (D,), not pooled."""
-    at = tuple(mean_moments(each.information, places) for each in sites)
+    at = tuple(each.information.over(places) for each in sites)
     secants = tuple(_secant(each, places, moments) for each, moments in zip(sites, at, strict=True))
     unshrunk = tuple(each.part.unshrunk(H) for each, H in zip(sites, secants, strict=True))
     variances = tuple(each.part.variance(moments) for each, moments in zip(sites, at, strict=True))
@@ -348,16 +348,7 @@ def _secant(site: InformedPoint, places: Sequence[FloatArray], at: Moments) -> F
     """Return the mean Hessian (D, D) between the released point and some places (D,), of which ``at`` are moments."""
     if not site.information.canonical:
         return at.H
-    return mean_moments(site.information, [point for place in places for point in site.between(place)]).H
-
-
-def mean_moments(information: Information, places: Sequence[FloatArray]) -> Moments:
-    """Return the mean of the moments at some points (D,)."""
-    moments = [information.at(place) for place in places]
-    return Moments(
-        H=np.asarray(np.mean([each.H for each in moments], axis=0)),
-        J=np.asarray(np.mean([each.J for each in moments], axis=0)),
-    )
+    return site.information.over([point for place in places for point in site.between(place)]).H
 
 
 def _unbiased(sites: Sequence[InformedPoint], found: Combined, point: FloatArray) -> Combined:
@@ -377,7 +368,7 @@ def bias(site: InformedPoint, at: Moments, *, point: FloatArray) -> FloatArray:
         return np.zeros_like(point)
     identity = np.eye(len(point))
     pulled = -np.linalg.solve(at.H + part.ridge * identity, part.ridge * (point - part.centre))
-    way = mean_moments(information, [point + share * pulled for share in NODES]).H
+    way = information.over([point + share * pulled for share in NODES]).H
     there = information.at(point + pulled).H + part.ridge * identity
     C = np.linalg.inv(there) @ (at.J + part.noise.covariance(at.H)) @ np.linalg.inv(way)
     sizes, directions = np.linalg.eigh(0.5 * (C + C.T))
