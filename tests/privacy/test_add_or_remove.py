@@ -427,7 +427,6 @@ def named(regime):
     return "-".join(f"{key}={value}" for key, value in regime.items())
 
 
-@pytest.mark.covering(cases=4)
 @pytest.mark.parametrize("regime", REGIMES, ids=named)
 def test_no_person_who_comes_or_goes_loses_more_than_was_stated(regime):
     """And where no ridge is paid for, with the centre at 0, the bound is reached."""

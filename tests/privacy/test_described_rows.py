@@ -89,7 +89,6 @@ def test_a_person_moves_sums_as_far_as_is_proved_and_no_further(name):
     assert 0.99 * UNITS / 2 < np.abs(found).max() <= box_sensitivity(Relation.ADD_OR_REMOVE_ONE)
 
 
-@pytest.mark.covering(1)
 @pytest.mark.parametrize("complete", [True, False])
 @pytest.mark.parametrize("relation", list(Relation))
 def test_normal_noise_counts_the_numbers_of_rows(relation, complete):

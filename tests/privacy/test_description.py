@@ -246,7 +246,6 @@ def unknown():
     return CentredColumn(name="y", centre=0.0, unit=1.0)
 
 
-@pytest.mark.covering(1)
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("name", QUERIES)
 def test_no_person_moves_the_counts_farther_than_claimed_and_one_reaches_it(name, relation):

@@ -63,7 +63,6 @@ def losses(before, after):
     return {name: rate * np.abs(after[name][0] - units).max() for name, (units, rate) in before.items()}
 
 
-@pytest.mark.covering(1)
 @pytest.mark.usefixtures("no_noise")
 @pytest.mark.parametrize("family", RANGES)
 @pytest.mark.parametrize("mechanism", ["statistics", hdp.mechanisms.SubsampleAggregate(blocks=4)])

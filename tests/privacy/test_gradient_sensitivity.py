@@ -161,7 +161,6 @@ MODELS = {
 }
 
 
-@pytest.mark.covering(cases=6)
 @pytest.mark.parametrize("name", MODELS)
 def test_no_person_moves_the_sum_farther_than_the_noise_allows_for(name: str) -> None:
     query = make_query(MODELS[name])

@@ -84,7 +84,6 @@ def named(regime: dict[str, object]) -> str:
     return "-".join(f"{key}={value}" for key, value in regime.items()) or "plain"
 
 
-@pytest.mark.covering(cases=16)
 @pytest.mark.parametrize("regime", REGIMES, ids=named)
 def test_no_neighbours_lose_more_than_was_stated(regime: dict[str, object]) -> None:
     at = Regime(**regime)
@@ -248,7 +247,7 @@ def test_the_search_finds_a_cap_that_events_do_not_have(monkeypatch: pytest.Monk
 # ------------------------------------------------------------------------------------------- constants of one person
 
 
-@pytest.mark.covering(cases=12)
+@pytest.mark.covering(cases=6)
 @pytest.mark.parametrize("regime", REGIMES, ids=named)
 def test_one_person_s_gradient_hessian_and_determinant_keep_their_bounds(regime: dict[str, object]) -> None:
     at = Regime(**regime)

@@ -116,7 +116,6 @@ def test_a_support_that_names_equal_points_counts_everybody_once():
     assert counts[1] == counts[3] == 0  # the second of two equal points is never the first of the nearest
 
 
-@pytest.mark.covering(cases=1)
 @pytest.mark.parametrize("relation", [REPLACE, ADD])
 def test_a_choice_of_size_keeps_its_epsilon_and_wastes_nothing(relation):
     """With half the noise the worst neighbours would overspend; the next test finds them with any more than this."""
@@ -176,7 +175,6 @@ def test_a_choice_by_loss_keeps_its_epsilon_and_attains_it(relation, factor):
     assert prepared.choice.rate * worst == LOSS.epsilon
 
 
-@pytest.mark.covering(cases=1)
 @pytest.mark.parametrize("relation", [REPLACE, ADD])
 def test_a_distance_moves_by_at_most_its_reach_and_attains_it(relation):
     prepared = hybrid_weights.prepare_distance(DISTANCE, site_facts(relation))

@@ -174,7 +174,6 @@ def test_a_determinant_that_is_not_charged_is_noticed(monkeypatch: pytest.Monkey
     assert worst_regression(regression(ridge=0.2, epsilon=1.0), ADD) > 1.5
 
 
-@pytest.mark.covering(1)
 @pytest.mark.parametrize("relation", Relation)
 @pytest.mark.parametrize(("total", "radius"), [(1.0, 1.0), (2.0, 2.0)])
 def test_no_persons_exceed_the_delta_of_a_hazard_model(relation: Relation, total: float, radius: float) -> None:

@@ -107,6 +107,7 @@ def test_scores_of_rows_that_are_read_once_are_those_of_rows_in_memory(loss, row
         assert rows < ROWS or np.any(once)
 
 
+@pytest.mark.covering(cases=4)
 def test_the_score_of_a_row_is_the_same_at_every_place(loss) -> None:
     theta = 0.7 * np.cos(np.arange(loss.dimension))
     table = cells()

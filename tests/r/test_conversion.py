@@ -190,7 +190,9 @@ def columns(size):
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=20 if settings().derandomize else 60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
     made=st.integers(0, 6).flatmap(lambda size: st.dictionaries(st.text("aé_", min_size=1), columns(size), min_size=1))

@@ -320,6 +320,8 @@ OF_THE_HOST = ("declare", "errors", "ledger", "public", "tables")
 def test_the_same_tests_pass_in_the_r_inside_python(tmp_path: Path) -> None:
     code = (
         f"{seeded.beginning()}\n"
+        "from tests import few_draws\n"
+        "few_draws.begin()\n"
         "import r_bridge\n"
         "r_bridge.attach_functions()\n"
         "r_bridge.call('''function(folder) {\n"
