@@ -77,6 +77,8 @@ class TreatmentEffectRequest:
         How many of them there are.
     replicate : int
         The number of the draw.
+    complete : float
+        The share of private people who are expected to lack no cell, and so count.
     errors : PropensityErrors or None
         How the propensity's coefficients err, for plans before it was fitted; None for what its estimate says.
     """
@@ -89,6 +91,7 @@ class TreatmentEffectRequest:
     model: OutcomeModel
     public_rows: int
     replicate: int
+    complete: float = 1.0
     errors: PropensityErrors | None = None
 
     @property
@@ -115,7 +118,9 @@ class TreatmentEffectRequest:
     def plan(self, epsilon: float | Iterable[float], *, n: int | None = None) -> "TreatmentEffectPlan":
         """Return predicted standard errors of the effects by epsilon, at no cost.
 
-        Outcomes are taken to be as those of public people, raked to what is known of the private ones.
+        Outcomes are taken to be as those of public people, raked to what is known of the private ones. Who lacks a cell
+        does not count: how many are complete in the propensity's columns follows from the number that its fit released,
+        or as in public rows where there is none, and how many of these lack the outcome from public rows.
 
         Parameters
         ----------
@@ -137,7 +142,8 @@ class TreatmentEffectRequest:
         """Return the predicted effects of so many people at sites, with their standard errors and the noise in them."""
         query = self.query(epsilon)
         noise = tuple(prepare(query, site_facts_of(self.study, size)).noise_sd for size in people.values())
-        expected = expected_cells(query, self.people, self.model, records=sum(people.values()), noise=noise)
+        counted = self.complete * sum(people.values())
+        expected = expected_cells(query, self.people, self.model, records=counted, noise=noise)
         found, _, _ = self._estimate(expected, seed=NO_SEED)
         frame = effects_frame(found, binary=query.cells == BINARY, alpha=0.05)
         parts = np.sqrt(np.maximum(np.diag(found.privacy), 0.0) / np.maximum(np.square(found.bse.to_numpy()), 1e-300))
@@ -274,7 +280,29 @@ def requested_effect(formula: str, study: Study, given: Weighting, *, replicate:
         model=model,
         public_rows=rows,
         replicate=replicate,
+        complete=complete_share(study, given, outcome),
     )
+
+
+def complete_share(study: Study, given: Weighting, outcome: str) -> float:
+    """Return the share of private people who are expected to lack no cell: from released and public facts alone.
+
+    Of the columns of the propensity model it is the number of complete people that its fit released over that of all,
+    or the share among public rows where either is not known; of the outcome, among public rows complete in the former.
+    """
+    fit, public = given.propensity.fit, study.public
+    needs = design_of(fit).needs
+    if public is None or not study.schema.leaves_out((*needs, outcome)):
+        return 1.0
+    of_model, of_both = (float(public.complete(names).mean()) for names in (needs, (*needs, outcome)))
+    share, counted = of_model, fit.facts.records
+    if fit.guarantee is not None and counted is not None and study.records is not None:
+        share = min(counted / study.records, 1.0)
+    return max(share * of_both / of_model, LEAST_COMPLETE)
+
+
+LEAST_COMPLETE: Final = 0.05
+"""The least share of complete people that is planned with: a noisy number may be next to nothing."""
 
 
 def _outcome(formula: str, study: Study, weighting: Weighting) -> str:
@@ -316,7 +344,7 @@ def expected_cells(
     people: WeightedPeople,
     model: OutcomeModel,
     *,
-    records: int,
+    records: float,
     noise: tuple[float, ...],
 ) -> Cells:
     """Return the cells that so many people are expected to give, with the noise of their sites."""
