@@ -171,7 +171,7 @@ class Unknown:
         return self if isinstance(other, Unknown) else self.known() | other
 
     def __ror__(self, other: int) -> int:
-        """These are the further digits, taken as zero."""
+        """Take further digits as zero."""
         return other
 
     def __and__(self, other: Any) -> Any:

@@ -13,8 +13,8 @@ neighbours and the point where it is largest (`hdpstats.audit.density`); for nor
 is integrated.
 
 **Planted coins.** In each module that a sampler is made of each coin is wrong once: it shows heads in a sixteenth of
-the cases in which it should show tails, a uniform number is never the largest one, a sign is never negative. All those
-that are thrown must show.
+the cases in which it should show tails, a uniform number is never among the largest sixteenth, a sign is never
+negative. All those that are thrown must show.
 """
 
 import math
@@ -52,6 +52,7 @@ from hdpstats.noise.normal import TiltedNormal
 from hdpstats.privacy.gaussian import delta_of_square
 from hdpstats.schema.table import PrivateTable
 from hdpstats.sites import Study
+
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -511,7 +512,11 @@ def _in_normal_objective(question: Asked, *, most: int) -> ExactLaw:
             thetas = centre + reach * np.linspace(-1.0, 1.0, 3001) ** 3  # finer in the middle, where densities are
             densities = [_normal_density(each, thetas, ridge=ridge, centre=centre, sd=sd) for each in people]
             first, *rest = densities
-            above = [np.maximum(0.0, p - math.exp(inside.event.epsilon) * q) for o in rest for p, q in ((first, o), (o, first))]
+            above = [
+                np.maximum(0.0, p - math.exp(inside.event.epsilon) * q)
+                for o in rest
+                for p, q in ((first, o), (o, first))
+            ]
             found = max(found, *(float(np.trapezoid(each, thetas)) for each in above))
         return found
 
@@ -560,9 +565,7 @@ def of_fit(formula: str, *, mechanism: Any, epsilon: float = 1.0, delta: float =
 # All of them.
 
 
-def exact_laws(
-    *, plant: bool = True, names: tuple[str, ...] = (), precision: Precision = FULL
-) -> Iterator[ExactLaw]:
+def exact_laws(*, plant: bool = True, names: tuple[str, ...] = (), precision: Precision = FULL) -> Iterator[ExactLaw]:
     """Yield what the exact distribution of each noise mechanism shows.
 
     Parameters
@@ -616,7 +619,7 @@ def _wrong(name: str, right: Callable[..., Any], thrown: list[bool]) -> Callable
 
     def uniform(bound: Any) -> Any:
         thrown.append(bound > 1)
-        return exact.below(max(bound - 1, 1))
+        return exact.below(max(bound - max(bound // 16, 1), 1))
 
     def sign(count: int) -> Any:
         if count > 1:
