@@ -7,6 +7,9 @@ Exit code 1 where a claim is refuted, or a control or a planted mistake is not c
 
 import datetime
 import multiprocessing
+import os
+import platform
+import subprocess
 import sys
 import time
 import warnings
@@ -17,10 +20,14 @@ import numpy as np
 import hdpstats
 from hdpstats._base.errors import HdpWarning
 from hdpstats.audit.cases import CASES, SETTINGS, offered
-from hdpstats.audit.guarantees import Guarantee, checked, normal_audit, page, sampler_audits
+from hdpstats.audit.guarantees import Guarantee, checked
+from hdpstats.audit.noise_laws import exact_laws
+from hdpstats.audit.noise_mechanisms import fit_audits, normal_audit, sampler_audits
+from hdpstats.audit.page import page
 
-PAGE = Path(__file__).parents[1] / "vignettes" / "validation" / "guarantees.md"
-KEPT = ("mechanisms", "found", "claimed", "differences", "planted")
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "vignettes" / "validation" / "guarantees.md"
+KEPT = ("mechanisms", "found", "claimed", "differences", "planted", "noises")
 """The fields of a row that one process hands another: questions are functions, which are not handed on."""
 
 
@@ -56,18 +63,33 @@ def main():
             missed = ", ".join(name for name, caught in row.planted.items() if not caught)
             print(f"{row.case.name}, {row.setting}: {row.share:.3f}{missed and '; NOT CAUGHT: '}{missed}", flush=True)
     begun = time.process_time()
-    samplers = [*sampler_audits(laplace=laplace), normal_audit()]
+    exact = []
+    for law in exact_laws():
+        exact.append(law)
+        missed = ", ".join(name for name, caught in law.planted.items() if not caught)
+        print(f"{law.name}: {law.found:.6g} of {law.claimed:.6g}{missed and '; NOT CAUGHT: '}{missed}", flush=True)
+    samplers = []
+    for each in (*sampler_audits(laplace=laplace), normal_audit(), *fit_audits()):
+        samplers.append(each)
+        print(f"{each.name}: {each.bounds}, last bits {each.last_bits:.2f}", flush=True)
     minutes = (seconds + time.process_time() - begun) / 60
-    today = datetime.datetime.now(datetime.UTC).date()
-    about = (
-        f"hdpstats {hdpstats.__version__}, {today}, written by `make audit` in {minutes:.1f} minutes of one core. "
-        f"{len(rows)} rows."
-    )
-    PAGE.write_text(page(rows, samplers, about=about), encoding="utf-8")
+    PAGE.write_text(page(rows, samplers, exact, about=about(minutes, rows)), encoding="utf-8")
     wrong = [f"{row.case.name}, {row.setting}" for row in rows if not (row.holds and all(row.planted.values()))]
     wrong += [each.name for each in samplers if each.holds == each.is_control]
+    wrong += [each.name for each in exact if not (each.holds and all(each.planted.values()))]
     print(f"{PAGE} written; {len(rows)} rows; wrong: {', '.join(wrong) or 'none'}")
     return 1 if wrong else 0
+
+
+def about(minutes, rows):
+    """Say when, where, on which commit and in which time the page was written."""
+    today = datetime.datetime.now(datetime.UTC).date()
+    commit = subprocess.run(["git", "rev-parse", "--short=8", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+    return (
+        f"hdpstats {hdpstats.__version__}, {today}, commit {commit.stdout.strip() or 'unknown'}, written by "
+        f"`make audit` in {minutes:.1f} CPU minutes on {platform.machine()} {platform.system()} with "
+        f"{os.cpu_count()} processors, Python {platform.python_version()}, NumPy {np.__version__}. {len(rows)} rows."
+    )
 
 
 if __name__ == "__main__":

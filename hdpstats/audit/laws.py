@@ -170,6 +170,10 @@ class Unknown:
         """Further digits are taken as zero where nothing is known of them."""
         return self if isinstance(other, Unknown) else self.known() | other
 
+    def __ror__(self, other: int) -> int:
+        """Take further digits as zero."""
+        return other
+
     def __and__(self, other: Any) -> Any:
         return self.known() & other
 

@@ -13,26 +13,29 @@ neighbours and the point where it is largest (`hdpstats.audit.density`); for nor
 is integrated.
 
 **Planted coins.** In each module that a sampler is made of each coin is wrong once: it shows heads in a sixteenth of
-the cases in which it should show tails, a uniform number is never the largest one, a sign is never negative. All those
-that are thrown must show.
+the cases in which it should show tails, a uniform number is never among the largest sixteenth, a sign is never
+negative. All those that are thrown must show.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Final, final
+from functools import partial
+from typing import Any, Final, cast, final
 
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.audit import laws
-from hdpstats.audit.cases import CASES, SETTINGS, Asked, asked, pairs
+from hdpstats.audit.cases import CASES, SETTINGS, Asked, Case, asked, pairs
 from hdpstats.audit.density import perturbed_objective, worst_neighbours
 from hdpstats.audit.laws import Law, law
 from hdpstats.mechanisms import registry
 from hdpstats.mechanisms.exponential import site as exponential
+from hdpstats.mechanisms.perturbation import ObjectiveQuery
+from hdpstats.models import Logit
 from hdpstats.noise import (
     BallNoise,
     BoxNoise,
@@ -48,11 +51,23 @@ from hdpstats.noise import (
 from hdpstats.noise.normal import TiltedNormal
 from hdpstats.privacy.gaussian import delta_of_square
 from hdpstats.schema.table import PrivateTable
+from hdpstats.sites import Study
 
-SAME: Final = 1e-6
-"""How far a logarithm of a probability may be from what is claimed: what is not followed is far below it."""
-LIKELY: Final = 1e-6
-"""Outcomes that are compared have at least this probability."""
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Precision:
+    """How improbable a path must be not to be followed, an outcome not to be compared, and what is not told apart."""
+
+    path: float
+    outcome: float
+    apart: float
+
+
+FULL: Final = Precision(path=1e-13, outcome=1e-6, apart=1e-6)
+"""What is not followed changes logarithms of probabilities by far less than what is told apart."""
+QUICK: Final = Precision(path=1e-9, outcome=1e-3, apart=1e-3)
+"""For wrong coins, which are wrong by a sixteenth, and for tests."""
 
 
 @final
@@ -73,6 +88,8 @@ class ExactLaw:
         The largest difference of a logarithm of a probability from the formula; NaN where the formula is a density.
     planted : dict of str to bool
         For each wrong coin that was planted, whether it was caught.
+    apart : float
+        The difference of logarithms of probabilities from which on two are told apart.
     is_delta : bool
         Whether deltas are compared.
     """
@@ -83,25 +100,27 @@ class ExactLaw:
     claimed: float
     deviation: float
     planted: dict[str, bool]
+    apart: float
     is_delta: bool = False
 
     @property
     def holds(self) -> bool:
         """Whether the distribution is the one that is claimed, and its ratio not above the claim."""
-        return not self.deviation > SAME and not self.found > self.claimed * (1.0 + SAME) + SAME * (not self.is_delta)
+        return not self.deviation > self.apart and not self.found > self.claimed * (1.0 + self.apart)
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Subject:
-    """A sampler that is looked at: what draws, its loop, and log-probabilities as claimed, but for a constant."""
+    """A sampler that is looked at: what draws, its loop, what may come, and log-probabilities but for a constant."""
 
     name: str
     dimension: int
     draw: Callable[[], Any]
     loop: Callable[..., Any] | None
+    outcomes: Sequence[Any]
     claimed: Callable[[Any], float]
-    ratio: Callable[[Mapping[Any, float]], tuple[float, float]] | None = None
+    ratio: Callable[[Mapping[Any, float], Precision], tuple[float, float]] | None = None
     is_delta: bool = False
 
 
@@ -122,11 +141,10 @@ _COINS: Final = (
     "_half_coin",
 )
 _SIZE: Final = BoxNoise._size
-_LIMIT: Final = 1e-15
 
 
 @contextmanager
-def _given() -> Iterator[None]:
+def _given(precision: Precision) -> Iterator[None]:
     """Let samplers that are called by others stand there by their distributions, found from their own code."""
     found: dict[Any, Mapping[Any, float]] = {}
 
@@ -134,7 +152,7 @@ def _given() -> Iterator[None]:
         def drawn(*arguments: Any) -> Any:
             known = tuple(int(each) if isinstance(each, laws.Unknown) else each for each in arguments)
             if (function, known) not in found:
-                found[function, known] = law(lambda: function(*known), loop=loop, limit=1e-17).masses
+                found[function, known] = law(lambda: function(*known), loop=loop, limit=precision.path / 100).masses
             return laws.chosen(found[function, known])
 
         return drawn
@@ -179,8 +197,8 @@ _UNIFORM: Final = normal._Uniform
 def _norm_ratio(size: Callable[[tuple[int, ...]], float], shifts: list[tuple[int, ...]]) -> Any:
     """Return what compares outputs of inputs that lie such steps apart: the largest log-ratio, and what is claimed."""
 
-    def ratio(masses: Mapping[Any, float]) -> tuple[float, float]:
-        likely = {z: math.log(mass) for z, mass in masses.items() if mass >= LIKELY}
+    def ratio(masses: Mapping[Any, float], precision: Precision) -> tuple[float, float]:
+        likely = {z: math.log(mass) for z, mass in masses.items() if mass >= precision.outcome}
         found = max(
             abs(at - likely[moved])
             for z, at in likely.items()
@@ -192,6 +210,8 @@ def _norm_ratio(size: Callable[[tuple[int, ...]], float], shifts: list[tuple[int
     return ratio
 
 
+_LINE: Final = [(z,) for z in range(-80, 81)]
+_FAR: Final = [(a, b) for a in range(-60, 61) for b in range(-60, 61)]
 _PLANE: Final = [(a, b) for a in range(-2, 3) for b in range(-2, 3)]
 
 
@@ -204,15 +224,16 @@ def _lattice(name: str, noise: Any, loop: Callable[..., Any] | None, size: Calla
         dimension=dimension,
         draw=(lambda: (noise.draw(),)) if dimension == 1 and isinstance(noise, TwoSidedGeometric) else noise.draw,
         loop=loop,
+        outcomes=_FAR if dimension == 2 else _LINE,
         claimed=lambda z: -size(z),
         ratio=_norm_ratio(size, shifts),
     )
 
 
-_BALL: Final = BallNoise(dimension=2, rate=Fraction(1))
-_BOX: Final = BoxNoise(dimension=2, rate=Fraction(1))
+_BALL: Final = BallNoise(dimension=2, rate=Fraction(2))
+_BOX: Final = BoxNoise(dimension=2, rate=Fraction(3, 2))
 _CYLINDER: Final = CylinderNoise(
-    dimension=2, rate=Fraction(1), radius=Fraction(3, 2), grid_axis=Fraction(1), grid_ball=Fraction(1)
+    dimension=2, rate=Fraction(2), radius=Fraction(2), grid_axis=Fraction(1), grid_ball=Fraction(1)
 )
 _SINGLE: Final = TwoSidedGeometric(rate=Fraction(2, 3))
 _NORMAL: Final = RoundedNormal(dimension=1, sd=Fraction(2), grid=Fraction(1))
@@ -231,7 +252,7 @@ def _normal_claim(z: tuple[int, ...]) -> float:
     return math.log(mass)
 
 
-def _normal_delta(masses: Mapping[Any, float]) -> tuple[float, float]:
+def _normal_delta(masses: Mapping[Any, float], _precision: Precision) -> tuple[float, float]:
     """Return delta at an epsilon of 1 where the query moves by two steps, one standard deviation: found and claimed."""
     moved = {z: masses.get((z[0] - 2,), 0.0) for z in masses}
     found = math.fsum(max(0.0, mass - math.e * moved[z]) for z, mass in masses.items())
@@ -241,7 +262,12 @@ def _normal_delta(masses: Mapping[Any, float]) -> tuple[float, float]:
 def _coin(name: str, throw: Callable[[], bool], probability: float) -> _Subject:
     chances = {True: math.log(probability), False: math.log1p(-probability)}
     return _Subject(
-        name=f"coin: {name}", dimension=1, draw=throw, loop=None, claimed=lambda outcome: chances[bool(outcome)]
+        name=f"coin: {name}",
+        dimension=1,
+        draw=throw,
+        loop=None,
+        outcomes=(True, False),
+        claimed=lambda outcome: chances[bool(outcome)],
     )
 
 
@@ -255,14 +281,15 @@ def _subjects() -> Iterator[_Subject]:
     yield _coin("exp(-1/2)", lambda: normal._half_coin(), math.exp(-0.5))
     yield _coin("exponent of roots", lambda: discrete.bernoulli_exp_roots(x, size, terms), math.exp(-x))
     yield _lattice("two-sided geometric", _SINGLE, None, lambda z: 2.0 / 3.0 * abs(z[0]))
-    yield _lattice("ball", _BALL, knorm._draw, lambda z: math.hypot(*z))
-    yield _lattice("box", _BOX, None, lambda z: max(map(abs, z)))
-    yield _lattice("cylinder", _CYLINDER, CylinderNoise.draw, lambda z: max(abs(z[0]), abs(z[1]) / 1.5))
+    yield _lattice("ball", _BALL, knorm._draw, lambda z: 2.0 * math.hypot(*z))
+    yield _lattice("box", _BOX, None, lambda z: 1.5 * max(map(abs, z)))
+    yield _lattice("cylinder", _CYLINDER, CylinderNoise.draw, lambda z: 2.0 * max(abs(z[0]), abs(z[1]) / 2.0))
     yield _Subject(
         name="rounded normal",
         dimension=1,
         draw=_NORMAL.draw,
         loop=normal._half_normal,
+        outcomes=_LINE[66:-66],
         claimed=_normal_claim,
         ratio=_normal_delta,
         is_delta=True,
@@ -272,47 +299,53 @@ def _subjects() -> Iterator[_Subject]:
         dimension=1,
         draw=_TILTED.draw,
         loop=TiltedNormal.draw,
+        outcomes=range(_TILTED.lower, _TILTED.upper + 1),
         claimed=lambda k: -abs(k) / 3.0 - k * k / 8.0,
     )
 
 
-def _enumerated(subject: _Subject) -> ExactLaw:
+def _enumerated(subject: _Subject, precision: Precision) -> ExactLaw:
     """Return what all outcomes of a sampler's coins show."""
-    with _given():
-        found = law(subject.draw, loop=subject.loop, limit=_LIMIT)
-    ratio = (math.nan, math.nan) if subject.ratio is None else subject.ratio(found.masses)
+    with _given(precision):
+        found = law(subject.draw, loop=subject.loop, limit=precision.path)
+    ratio = (math.nan, math.nan) if subject.ratio is None else subject.ratio(found.masses, precision)
     return ExactLaw(
         name=subject.name,
         dimension=subject.dimension,
         found=ratio[0],
         claimed=ratio[1],
-        deviation=_deviation(found, subject.claimed),
+        deviation=_deviation(found, subject, precision),
         planted={},
+        apart=precision.apart,
         is_delta=subject.is_delta,
     )
 
 
-def _deviation(found: Law, claimed: Callable[[Any], float]) -> float:
+def _deviation(found: Law, subject: _Subject, precision: Precision) -> float:
     """Return the largest difference of log-probabilities, of which the claimed ones lack a constant."""
-    likely = [(math.log(mass), claimed(z), mass) for z, mass in found.masses.items() if mass >= LIKELY]
-    constant = math.fsum(mass * (one - other) for one, other, mass in likely) / math.fsum(each[2] for each in likely)
-    whole = math.exp(constant) * math.fsum(math.exp(claimed(z)) for z in found.masses)
-    return max(abs(math.log(whole)), *(abs(one - other - constant) for one, other, _ in likely))
+    claimed = {outcome: subject.claimed(outcome) for outcome in subject.outcomes}
+    whole = math.log(math.fsum(map(math.exp, claimed.values())))
+    if any(mass >= precision.outcome and outcome not in claimed for outcome, mass in found.masses.items()):
+        return math.inf
+    return max(
+        abs(math.log(found.masses.get(outcome, 1e-300)) - at + whole)
+        for outcome, at in claimed.items()
+        if at - whole >= math.log(precision.outcome)
+    )
 
 
-def _chosen_by_cost() -> ExactLaw:
+def _chosen_by_cost(precision: Precision) -> ExactLaw:
     """Return what all outcomes of permute-and-flip show, over costs of which any difference moves by 2 at most."""
     found: dict[tuple[int, ...], Mapping[Any, float]] = {}
     deviation = 0.0
-    with _given():
+    with _given(precision):
         for costs in _COSTS:
-            each = law(lambda costs=costs: _CHOICE.draw(costs), limit=_LIMIT)
-            found[costs] = each.masses
-            right = _by_noisy_costs(costs)
-            deviation = max(deviation, *(abs(math.log(each.masses.get(i, 0.0) / p)) if each.masses.get(i) else math.inf
-                                          for i, p in enumerate(right)))  # fmt: skip
+            masses = law(partial(_CHOICE.draw, costs), limit=precision.path).masses
+            found[costs] = {place: masses.get(place, 1e-300) for place in range(len(costs))}
+            away = [abs(math.log(found[costs][place] / chance)) for place, chance in enumerate(_by_noisy_costs(costs))]
+            deviation = max(deviation, *away)
     ratios = [
-        abs(math.log(found[one][place] / found[other].get(place, 1e-300)))
+        abs(math.log(found[one][place] / found[other][place]))
         for one in _COSTS
         for other in _COSTS
         for place in found[one]
@@ -325,6 +358,7 @@ def _chosen_by_cost() -> ExactLaw:
         claimed=float(_CHOICE.rate) * _LARGEST_MOVE,
         deviation=deviation,
         planted={},
+        apart=precision.apart,
     )
 
 
@@ -357,8 +391,9 @@ def _rows(question: Asked, prepared: Any, frame: Any) -> Any:
     return prepared.person_loss.people_of(table.admit(prepared.needs, key=prepared.key))
 
 
-def _sampled(question: Asked, *, places: int, most: int) -> ExactLaw:
+def _sampled(precision: Precision, *, name: str, places: int, most: int) -> ExactLaw:
     """Return what the coins of the exponential mechanism show at a grid of points, between neighbours."""
+    question = of_case(name)
     prepared = registry.prepare(question.query, question.site_facts)
     once, calibration = replace(prepared.query, proposals=1), prepared.calibration
     axes = [
@@ -372,7 +407,7 @@ def _sampled(question: Asked, *, places: int, most: int) -> ExactLaw:
         for frame in (data, *others):
             key = frame.to_json()
             if key not in found:
-                found[key] = _at_places(once, calibration, _rows(question, prepared, frame), grid)
+                found[key] = _at_places(once, calibration, _rows(question, prepared, frame), grid, precision)
             logs.append(found[key][0])
             deviation = max(deviation, found[key][1])
         largest = max(largest, *(float(np.ptp(logs[0] - other)) for other in logs[1:]))
@@ -383,10 +418,13 @@ def _sampled(question: Asked, *, places: int, most: int) -> ExactLaw:
         claimed=float(question.query.epsilon),
         deviation=deviation,
         planted={},
+        apart=precision.apart,
     )
 
 
-def _at_places(query: Any, calibration: Any, people: Any, grid: list[tuple[int, ...]]) -> tuple[FloatArray, float]:
+def _at_places(
+    query: Any, calibration: Any, people: Any, grid: list[tuple[int, ...]], precision: Precision
+) -> tuple[FloatArray, float]:
     """Return log-probabilities of places but for a constant, and how far they are from the formula."""
     lowest = exponential._lowest(query, calibration, people)
     step = exact.exact(calibration.box.grid)
@@ -407,7 +445,7 @@ def _at_places(query: Any, calibration: Any, people: Any, grid: list[tuple[int, 
         place = laws.chosen(dict.fromkeys(grid, even))
         return tuple(p - k for p, k in zip(place, lowest.k, strict=True))
 
-    with _given(), ExitStack() as stack:
+    with _given(precision), ExitStack() as stack:
         _set(stack, exponential.Proposals, "draw", jumps)
         _set(stack, exponential, "_lowest", lambda *_: lowest)
         masses = law(lambda: exponential.run(query, calibration, people).theta, limit=0.0).masses
@@ -431,13 +469,14 @@ def _exponent(calibration: Any, query: Any, people: Any, at_centre: FloatArray, 
 # Noise in an objective.
 
 
-def _in_objective(query: Any, *, dimension: int) -> ExactLaw:
+def _in_objective(question: Asked) -> ExactLaw:
     """Return the largest log-ratio of densities of perturbed objectives, and of two that are wrong."""
+    query = cast(ObjectiveQuery, question.query)
     right = perturbed_objective(query)
     spared = right.ridge.copy()
     spared[0] = 1e-9
     wrong = {
-        "half the noise": replace(right, rate=2 * right.rate),
+        "a third of the noise": replace(right, rate=3 * right.rate),
         "an intercept without a penalty": replace(right, ridge=spared),
     }
     epsilon = float(query.epsilon)
@@ -451,12 +490,54 @@ def _in_objective(query: Any, *, dimension: int) -> ExactLaw:
 
     return ExactLaw(
         name="noise in an objective",
-        dimension=dimension,
+        dimension=len(right.ridge),
         found=largest(right),
         claimed=epsilon,
         deviation=math.nan,
+        apart=FULL.apart,
         planted={name: largest(mechanism) > epsilon for name, mechanism in wrong.items()},
     )
+
+
+def _in_normal_objective(question: Asked, *, most: int) -> ExactLaw:
+    """Return the largest delta of a perturbed objective with normal noise and one coefficient, and of a tenth of it."""
+    prepared = registry.prepare(question.query, question.site_facts)
+    inside, ridge, centre = prepared.calibration.perturbation, float(prepared.query.ridge), prepared.query.centre[0]
+
+    def largest(sd: float) -> float:
+        found = 0.0
+        for data, others in pairs(SETTINGS[0], most=most):
+            people = [_rows(question, prepared, frame) for frame in (data, *others)]
+            reach = (len(data) + 9.0 * sd) / ridge
+            thetas = centre + reach * np.linspace(-1.0, 1.0, 3001) ** 3  # finer in the middle, where densities are
+            densities = [_normal_density(each, thetas, ridge=ridge, centre=centre, sd=sd) for each in people]
+            first, *rest = densities
+            above = [
+                np.maximum(0.0, p - math.exp(inside.event.epsilon) * q)
+                for o in rest
+                for p, q in ((first, o), (o, first))
+            ]
+            found = max(found, *(float(np.trapezoid(each, thetas)) for each in above))
+        return found
+
+    return ExactLaw(
+        name="normal noise in an objective",
+        dimension=1,
+        found=largest(float(inside.sd)),
+        claimed=float(inside.event.delta),
+        deviation=math.nan,
+        apart=FULL.apart,
+        planted={"a tenth of the noise": largest(float(inside.sd) / 10.0) > float(inside.event.delta)},
+        is_delta=True,
+    )
+
+
+def _normal_density(people: Any, thetas: FloatArray, *, ridge: float, centre: float, sd: float) -> FloatArray:
+    """Return the density of the minimiser at points: that of the noise that leads there, times the curvature."""
+    slopes = [float(np.ldexp(people.loss_gradient(np.array([t])).astype(float), -people.grid_bits)[0]) for t in thetas]
+    curvatures = np.array([float(people.curvature(np.array([t]))[0, 0]) for t in thetas]) + ridge
+    noise = (np.array(slopes) + ridge * (thetas - centre)) / sd
+    return np.asarray(np.exp(-(noise**2) / 2.0) / math.sqrt(2.0 * math.pi) / sd * curvatures)
 
 
 def of_case(name: str) -> Asked:
@@ -465,10 +546,26 @@ def of_case(name: str) -> Asked:
     return asked(case, SETTINGS[0])
 
 
+def of_fit(formula: str, *, mechanism: Any, epsilon: float = 1.0, delta: float = 0.0) -> Asked:
+    """Return a logistic regression of the invented people as a fit asks it where a person is replaced."""
+    samples = isinstance(mechanism, registry.ExponentialMechanism)
+    options = {"delta": delta} if samples else {"se_share": 0}
+    kind = {each.name: each.query for each in registry.MECHANISMS}["exponential" if samples else "objective"]
+
+    def ask(study: Study) -> None:
+        Logit.from_formula(formula, study).fit(epsilon=epsilon, mechanism=mechanism, describe=False, **options)
+
+    question = asked(Case(asks=kind, family="regression", variant=formula, ask=ask), SETTINGS[0])
+    if samples or not delta:
+        return question
+    # A fit of one coefficient would take the smaller, pure noise.
+    return replace(question, query=replace(cast(ObjectiveQuery, question.query), delta=Fraction(delta)))
+
+
 # All of them.
 
 
-def exact_laws(*, plant: bool = True, names: tuple[str, ...] = ()) -> Iterator[ExactLaw]:
+def exact_laws(*, plant: bool = True, names: tuple[str, ...] = (), precision: Precision = FULL) -> Iterator[ExactLaw]:
     """Yield what the exact distribution of each noise mechanism shows.
 
     Parameters
@@ -477,24 +574,28 @@ def exact_laws(*, plant: bool = True, names: tuple[str, ...] = ()) -> Iterator[E
         Whether wrong coins are planted too.
     names
         Which mechanisms; empty for all.
+    precision
+        Of samplers whose coins are enumerated.
     """
-    looked: list[tuple[str, Callable[[], ExactLaw]]] = []
-    looked += [(each.name, lambda each=each: _enumerated(each)) for each in _subjects()]
-    looked.append(("permute-and-flip", _chosen_by_cost))
-    for name, places, most in (("exponential, regression", 24, 6), ("exponential, multinomial", 6, 3)):
-        looked.append(
-            (
-                "exponential mechanism",
-                lambda name=name, places=places, most=most: _sampled(of_case(name), places=places, most=most),
-            )
-        )
+    objective = registry.ObjectivePerturbation()
+    looked: list[tuple[str, Callable[[Precision], ExactLaw]]] = [
+        *((each.name, partial(_enumerated, each)) for each in _subjects()),
+        ("permute-and-flip", _chosen_by_cost),
+        ("exponential mechanism", partial(_sampled, name="exponential, regression", places=24, most=6)),
+        ("exponential mechanism", partial(_sampled, name="exponential, multinomial", places=6, most=3)),
+    ]
     for name, look in looked:
         if not names or name in names:
-            found = look()
+            found = look(precision)
             yield replace(found, planted=dict(_with_wrong_coins(look))) if plant else found
+    if not names or "noise in an objective" in names:
+        for formula in ("y ~ 1", "y ~ x1"):
+            yield _in_objective(of_fit(formula, mechanism=objective))
+    if not names or "normal noise in an objective" in names:
+        yield _in_normal_objective(of_fit("y ~ 1", mechanism=objective, delta=2.0**-10), most=4)
 
 
-def _with_wrong_coins(look: Callable[[], ExactLaw]) -> Iterator[tuple[str, bool]]:
+def _with_wrong_coins(look: Callable[[Precision], ExactLaw]) -> Iterator[tuple[str, bool]]:
     """Yield, for each coin that is thrown, whether it is caught when it is wrong."""
     for module in _MODULES:
         for name in _COINS:
@@ -504,7 +605,7 @@ def _with_wrong_coins(look: Callable[[], ExactLaw]) -> Iterator[tuple[str, bool]
             thrown: list[bool] = []
             with ExitStack() as stack:
                 _set(stack, module, name, _wrong(name, right, thrown))
-                found = look()
+                found = look(QUICK)
             if thrown:
                 yield f"{module.__name__.removeprefix('hdpstats.')}.{name}", not found.holds
 
@@ -518,7 +619,7 @@ def _wrong(name: str, right: Callable[..., Any], thrown: list[bool]) -> Callable
 
     def uniform(bound: Any) -> Any:
         thrown.append(bound > 1)
-        return exact.below(max(bound - 1, 1))
+        return exact.below(max(bound - max(bound // 16, 1), 1))
 
     def sign(count: int) -> Any:
         if count > 1:
