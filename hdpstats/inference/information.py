@@ -62,6 +62,11 @@ class Information(ABC):
         return False
 
     @property
+    def along_the_way(self) -> bool:
+        """Whether the mean of curvature between two coefficients is taken for how scores change on the way."""
+        return self.canonical
+
+    @property
     def located(self) -> bool:
         """Whether curvature vanishes far from public outcomes."""
         return False
@@ -169,6 +174,11 @@ class OverPublicPeople(Information):
     def canonical(self) -> bool:
         """Whether curvature does not depend on outcomes."""
         return self.public.canonical
+
+    @property
+    def along_the_way(self) -> bool:
+        """Whether the mean of curvature between two coefficients is taken for how scores change on the way."""
+        return self.public.along_the_way
 
     @property
     def located(self) -> bool:

@@ -79,6 +79,15 @@ class PublicSide(ABC):
         return False
 
     @property
+    def along_the_way(self) -> bool:
+        """Whether the mean of curvature between two coefficients is taken for how scores change on the way.
+
+        It is exact where curvature does not depend on outcomes. With outcomes that stop being followed it is not taken:
+        who is left depends on the coefficients too.
+        """
+        return self.canonical
+
+    @property
     def located(self) -> bool:
         """Whether curvature is that of public outcomes near the predictor: none where all of them are far from it."""
         return False

@@ -178,6 +178,14 @@ class WhitenedPublic(WhitenedRows, RakeableSide, SandwichSide):
         return not self.loss.robust
 
     @property
+    def along_the_way(self) -> bool:
+        """Whether the mean curvature between two coefficients is taken: of all losses but those of a location.
+
+        It is that of residuals as large as the public ones at each point; of counts almost that of the mean alone.
+        """
+        return not self.located
+
+    @property
     def located(self) -> bool:
         """Whether curvature is that of public outcomes near the predictor."""
         return self.by_residuals and self.loss.located
