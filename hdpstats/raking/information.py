@@ -1,6 +1,6 @@
 r"""What is known of a site's curvature, over public rows that are raked to what was released about its people.
 
-``H`` and ``J`` are sums over public rows that are raked to the averages (`hdpstats.raking.variables`), in the unchanged
+``H`` and ``J`` are sums over public rows that are raked to the averages (`hdpstats.raking.raking`), in the unchanged
 geometry. The best guess is their mean over `AVERAGED` draws of the averages (`hdpstats.raking.posterior`), at equal
 weights of the public rows (not their value at the mean of the averages: where these are noisy a variance near its floor
 would make :math:`H^{-1}` explode). Draws take weights of the public rows from the Bayesian bootstrap, which sites
@@ -22,7 +22,7 @@ from hdpstats.public.moments import Moments, PublicSide
 from hdpstats.raking.curvature import RakeableSide, rakeable
 from hdpstats.raking.people import WhitenedPeople
 from hdpstats.raking.posterior import CohortPosterior, cohort_posterior, notes_on
-from hdpstats.raking.variables import Averages, Raking, raked_variables, raking_at
+from hdpstats.raking.raking import Averages, Raking, raked_variables, raking_at
 from hdpstats.records import codec
 from hdpstats.records.averages import CohortMoments
 

@@ -46,7 +46,7 @@ from hdpstats.public.moments import (
 from hdpstats.public.sandwich import SandwichSide, Window
 from hdpstats.raking.curvature import RakeableSide, raked, raked_meat, raked_sums
 from hdpstats.raking.people import WhitenedPeople, whitened_people
-from hdpstats.raking.variables import PublicVariables, RakedPeople
+from hdpstats.raking.raking import PublicVariables, RakedPeople
 from hdpstats.records.geometry import Geometry, mallows_weights
 from hdpstats.records.sandwich import SandwichPart
 from hdpstats.schema.persons import by_appearance
