@@ -597,34 +597,46 @@ def exact_laws(*, plant: bool = True, names: tuple[str, ...] = (), precision: Pr
 
 def _with_wrong_coins(look: Callable[[Precision], ExactLaw]) -> Iterator[tuple[str, bool]]:
     """Yield, for each coin that is thrown, whether it is caught when it is wrong."""
-    for module in _MODULES:
-        for name in _COINS:
-            right = getattr(module, name, None)
-            if right is None:
-                continue
-            thrown: list[bool] = []
+    coins = [(module, name) for module in _MODULES for name in _COINS if hasattr(module, name)]
+    thrown: set[tuple[Any, str]] = set()
+    with ExitStack() as stack:
+        for module, name in coins:
+            _set(stack, module, name, _noted(module, name, thrown))
+        name_of_law = look(QUICK).name
+    for module, name in coins:
+        where = f"{module.__name__.removeprefix('hdpstats.')}.{name}"
+        if (module, name) in thrown and (name_of_law, where) not in _WITHOUT_EFFECT:
             with ExitStack() as stack:
-                _set(stack, module, name, _wrong(name, right, thrown))
-                found = look(QUICK)
-            if thrown:
-                yield f"{module.__name__.removeprefix('hdpstats.')}.{name}", not found.holds
+                _set(stack, module, name, wrong_coin(name, getattr(module, name)))
+                yield where, not look(QUICK).holds
 
 
-def _wrong(name: str, right: Callable[..., Any], thrown: list[bool]) -> Callable[..., Any]:
+_WITHOUT_EFFECT: Final = {("rounded normal", "noise.discrete.below")}
+"""Exponents there are whole numbers: of what is left of them, 0, a uniform number decides nothing."""
+
+
+def _noted(module: Any, name: str, thrown: set[tuple[Any, str]]) -> Callable[..., Any]:
+    """Return a coin as it is, which notes that it is thrown where more than one outcome is possible."""
+    right = getattr(module, name)
+
+    def coin(*arguments: Any) -> Any:
+        if {"below": arguments[0] > 1, "bits": arguments[0] == 1}[name] if name in {"below", "bits"} else True:
+            thrown.add((module, name))
+        return getattr(exact, name)(*arguments) if name in {"below", "bits"} else right(*arguments)
+
+    return coin
+
+
+def wrong_coin(name: str, right: Callable[..., Any]) -> Callable[..., Any]:
     """Return a coin that is wrong; what it throws itself are coins of the package, as they are then."""
 
     def coin(*arguments: Any) -> Any:
-        thrown.append(True)
         return right(*arguments) or exact.bits(4) < 1
 
     def uniform(bound: Any) -> Any:
-        thrown.append(bound > 1)
         return exact.below(max(bound - max(bound // 16, 1), 1))
 
     def sign(count: int) -> Any:
-        if count > 1:
-            return exact.bits(count)
-        thrown.append(True)
-        return 0
+        return exact.bits(count) if count > 1 else 0
 
     return {"below": uniform, "bits": sign}.get(name, coin)

@@ -45,7 +45,7 @@ def test_a_wrong_coin_inside_the_exponential_mechanism_is_caught(monkeypatch, wr
         coins = {
             "always": lambda *_: True,
             "halved": lambda top, bottom: right(top, 2 * bottom),
-            "a sixteenth": noise_laws._wrong("bernoulli_exp", right, []),
+            "a sixteenth": noise_laws.wrong_coin("bernoulli_exp", right),
         }
         monkeypatch.setattr(exponential, "bernoulli_exp", coins[wrong])
     assert not exponential_law().holds
