@@ -12,7 +12,7 @@ from hdpstats._base.work import KINDS
 from hdpstats.mechanisms.hybrid_weights import NeighboursQuery
 from hdpstats.records.geometry import PointColumn, PointSpace
 from hdpstats.schema.table import PrivateTable
-from hdpstats.solvers import searches
+from hdpstats.solvers import nearest_points, searches
 from tests.questions import SCHEMA, people, questions, site_of
 
 LINES_OF_A_STEP, LINES_OF_A_DRAW = 2.0, 250.0
