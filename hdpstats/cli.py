@@ -105,11 +105,21 @@ def _back_up(arguments: argparse.Namespace) -> None:
 
 
 def _restore(arguments: argparse.Namespace) -> None:
-    known = [_known(word) for word in arguments.head]
+    known, queries = [_known(word) for word in arguments.head], ()
+    known += [head for place in arguments.release for head in _released(place)]
     if arguments.site is not None:
         custodian = _custodian()
-        known += custodian.known_heads(custodian.SiteSettings.from_yaml(arguments.site))
-    made = restore(arguments.file, arguments.place, known=known, count_as_spent=arguments.count_as_spent)
+        settings = custodian.SiteSettings.from_yaml(arguments.site)
+        known += custodian.known_heads(settings)
+        queries = custodian.known_queries(settings)
+    made = restore(
+        arguments.file,
+        arguments.place,
+        known=known,
+        queries=queries,
+        nothing_since=arguments.nothing_since,
+        count_as_spent=arguments.count_as_spent,
+    )
     print(f"{arguments.place}: {made}")
     for head in known:
         if head.entries is not None and head.entries <= made.verification.entries and not made.counted_as_spent:
@@ -117,6 +127,8 @@ def _restore(arguments: argparse.Namespace) -> None:
             print(f"it has entry {head.entries}, known from {head.source}, and {later} later ones")
     if made.counted_as_spent:
         print("stored releases can be handed out again, and nothing new: hdpstats site note SITE.YAML --after-loss")
+    elif not any(head.is_last for head in known):
+        print("that nothing was charged since is what you stated, and nothing that was given shows it")
 
 
 def _known(word: str) -> KnownHead:
@@ -125,6 +137,24 @@ def _known(word: str) -> KnownHead:
         return KnownHead(head=word, source="--head")
     signed = SignedHead.read(Path(word))
     return KnownHead(head=signed.head, entries=signed.entries, source=word)
+
+
+def _released(place: Path) -> list[KnownHead]:
+    """Return the heads of the releases in a release file, or in all those of a folder and of folders in it."""
+    from hdpstats.exchange import ReleaseFile
+
+    files = sorted(place.rglob("*.json")) if place.is_dir() else [place]
+    answers = [
+        (file, release)
+        for file in files
+        if not file.name.endswith(".refused.json")
+        for _, release in ReleaseFile.read(file).answers
+    ]
+    return [
+        KnownHead(head=release.entry.head, source=str(file), account=release.entry.account)
+        for file, release in answers
+        if release.entry is not None
+    ]
 
 
 def _lose(arguments: argparse.Namespace) -> None:
@@ -202,6 +232,19 @@ def _add_ledger(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     restoring.add_argument("--site", metavar="SITE.YAML", help="the settings of the site, which keep the head")
     restoring.add_argument(
         "--head", metavar="HEAD", action="append", default=[], help="a signed head's file, or the newest hash known"
+    )
+    restoring.add_argument(
+        "--release",
+        metavar="FILE",
+        action="append",
+        type=Path,
+        default=[],
+        help="a release file that was handed out, or a folder of them: the backup must have their releases",
+    )
+    restoring.add_argument(
+        "--nothing-since",
+        action="store_true",
+        help="you know that nothing was charged after the newest --head: the site was stopped when it was noted",
     )
     restoring.add_argument(
         "--count-as-spent", action="store_true", help="restore it with nothing left where entries are lost"

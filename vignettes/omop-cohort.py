@@ -195,6 +195,11 @@ fit.summary()
 # ## Beside the truth
 #
 # Hazard ratios (of ten years for age), with the values that the database was made with.
+#
+# In 70 answers about this cohort and 80 about others drawn like it, intervals held the coefficients of 400,000 such
+# people in 93 to 100 % of them. The four coefficients of the baseline are those of one curve, and nearly collinear: one
+# draw of noise moves all four, up to three standard errors in one answer of 70. Read the curve of the hazard, or
+# `fit.predict_survival`, and not these coefficients one by one.
 
 # %%
 import matplotlib.pyplot as plt

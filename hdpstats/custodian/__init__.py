@@ -44,6 +44,7 @@ from hdpstats.custodian.health import ask
 from hdpstats.custodian.kept_head import known_heads, note
 from hdpstats.custodian.overview import overview
 from hdpstats.custodian.previewing import approve, preview
+from hdpstats.custodian.request_costs import known_queries
 from hdpstats.custodian.serving import described, disclosure, open_site, protect_process, resume, serve
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.timing import Overruns
@@ -60,6 +61,7 @@ __all__ = [
     "disclosure",
     "issue",
     "known_heads",
+    "known_queries",
     "note",
     "open_site",
     "overview",

@@ -545,9 +545,11 @@ def known_heads(settings: SiteSettings) -> tuple[KnownHead, ...]:
     going_on = [store for store in stores if not isinstance(store, HeadInSettings)]
     if going_on and all(store.read() is None for store in going_on):
         return ()
-    kept = {store.name: store.read() for store in stores}
+    kept = {store: store.read() for store in stores}
     return tuple(
-        KnownHead(head=head.head, entries=head.entries, source=name) for name, head in kept.items() if head is not None
+        KnownHead(head=head.head, entries=head.entries, source=store.name, is_last=store in going_on)
+        for store, head in kept.items()
+        if head is not None
     )
 
 

@@ -14,12 +14,13 @@ import hashlib
 import json
 from collections.abc import Mapping
 from fractions import Fraction
+from pathlib import Path
 from typing import Final, final
 
 from hdpstats._base.errors import ArgumentError, MechanismError
 from hdpstats.custodian.files import append_line, check_file
 from hdpstats.custodian.settings import SiteSettings
-from hdpstats.ledger import Ledger
+from hdpstats.ledger import KnownQuery, Ledger
 from hdpstats.privacy.budget import NOTHING, Budget, Spend, covers
 from hdpstats.records.query import Query
 
@@ -88,22 +89,44 @@ class RequestCosts:
             ) from None
 
     def _read(self) -> Mapping[str, Spend]:
-        check_file(self._place, name="state")
-        try:
-            lines = [json.loads(line) for line in self._place.read_text(encoding="utf-8").splitlines()]
-            return {
-                str(each["query"]): _cost(each)
-                for each in lines
-                if {name: each[name] for name in _NAMES} == self._whose
-            }
-        except FileNotFoundError:
-            return {}
-        except (OSError, ValueError, TypeError, LookupError, ArithmeticError, RecursionError):
-            raise ArgumentError(
-                f"state: {self._place}, with the costs of requests, cannot be read; restore it, or delete what is no "
-                "whole line of it",
-                argument="state",
-            ) from None
+        return {
+            str(each["query"]): _cost(each)
+            for each in _lines(self._place)
+            if {name: each[name] for name in _NAMES} == self._whose
+        }
+
+
+def known_queries(settings: SiteSettings) -> tuple[KnownQuery, ...]:
+    """Return what was written down to be charged of all requests, for a backup of the ledger to be compared with.
+
+    Raises
+    ------
+    ArgumentError
+        Others may write the file, or it cannot be read.
+    """
+    place = settings.request_costs
+    return tuple(
+        KnownQuery(sha256=str(each["query"]), account=str(each["account"]), source=str(place)) for each in _lines(place)
+    )
+
+
+def _lines(place: Path) -> list[Mapping[str, str]]:
+    """Return the lines of the file, none where there is none."""
+    check_file(place, name="state")
+    try:
+        lines = [json.loads(line) for line in place.read_text(encoding="utf-8").splitlines()]
+        for each in lines:
+            _cost(each)
+            [each[name] for name in ("query", *_NAMES)]
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, TypeError, LookupError, ArithmeticError, RecursionError):
+        raise ArgumentError(
+            f"state: {place}, with the costs of requests, cannot be read; restore it, or delete what is no whole line "
+            "of it",
+            argument="state",
+        ) from None
+    return lines
 
 
 def _cost(fields: Mapping[str, str]) -> Spend:

@@ -503,11 +503,24 @@ def described(settings: SiteSettings, show: Callable[[RowsCheck], None] | None =
         f"{site}, {site.records} people",
         *(f"{name} may ask for {permissions}" for name, permissions in settings.analysts.items()),
         *(f"{name} is stopped: {why}" for name, why in stopped.items()),
+        request_files(settings),
         str(site.ledger),
         f"head kept in {', '.join(place.name for place in head_stores(settings)) or 'no other place'}",
         *([] if service is None else expiring(service.tls)),
     ]
     return "\n".join(lines)
+
+
+def request_files(settings: SiteSettings) -> str:
+    """Say which request files are answered, and whose."""
+    requests = settings.requests
+    admitted = requests.unsigned == "admitted"
+    unsigned = [name for name in settings.analysts if admitted and name not in requests.keys]
+    if not (requests.keys or unsigned):
+        return "request files are not answered: no analyst has a key (requests: keys), nor are unsigned ones admitted"
+    whose = [f"signed by {name}" for name in requests.keys] + [f"of {name} without a signature" for name in unsigned]
+    approved = ", each after an approval" if requests.approval == "required" else ""
+    return f"request files are answered {', '.join(whose)}{approved}"
 
 
 _PR_SET_DUMPABLE = 4

@@ -4,11 +4,13 @@ import os
 import re
 import stat
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final, final
 
+from hdpstats import __version__
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import shown
 from hdpstats.exchange.questions import UNREADABLE
@@ -96,6 +98,17 @@ def fields_in(content: bytes, *, name: str, format: str, place: Place) -> tuple[
             argument=name,
         )
     return fields, text
+
+
+def other_version(fields: Mapping[str, Any]) -> str:
+    """Return what to say of a file that cannot be read, where another version of hdpstats says that it wrote it."""
+    written = fields.get("hdpstats")
+    if not isinstance(written, str) or written == __version__:
+        return ""
+    return (
+        f". It says that hdpstats {shown(written)} wrote it, and this is {__version__}: an older version does not read "
+        "all that a newer one writes"
+    )
 
 
 def write_whole(path: Place, text: str, *, name: str) -> None:

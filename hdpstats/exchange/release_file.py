@@ -25,7 +25,7 @@ import pandas as pd
 from hdpstats import __version__
 from hdpstats._base.errors import ArgumentError, HdpError, SiteError
 from hdpstats._base.validation import shown
-from hdpstats.exchange.files import FileSignature, Place, fields_in, read_bytes
+from hdpstats.exchange.files import FileSignature, Place, fields_in, other_version, read_bytes
 from hdpstats.exchange.questions import UNREADABLE
 from hdpstats.exchange.request_file import RequestFile
 from hdpstats.ledger.signing import SignatureError, SigningKey, VerifyingKey, check_release
@@ -158,7 +158,7 @@ class ReleaseFile:
         if not whole:
             raise ArgumentError(
                 f"release: {shown(str(place))} is not a release file as a site wrote it; it was altered, or is not "
-                "whole: ask the custodian for it again, which costs nothing",
+                f"whole: ask the custodian for it again, which costs nothing{other_version(fields)}",
                 argument="release",
             )
         return read

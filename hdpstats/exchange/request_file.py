@@ -25,7 +25,7 @@ import pandas as pd
 from hdpstats import __version__
 from hdpstats._base.errors import ArgumentError, HdpError, SiteError, forgets_rows
 from hdpstats._base.validation import shown, truth
-from hdpstats.exchange.files import FileSignature, Place, fields_in, read_bytes, write_whole
+from hdpstats.exchange.files import FileSignature, Place, fields_in, other_version, read_bytes, write_whole
 from hdpstats.exchange.questions import KINDS, UNREADABLE, Question
 from hdpstats.ledger.records import checked_sha256
 from hdpstats.ledger.signing import SignatureError, SigningKey, VerifyingKey
@@ -188,7 +188,7 @@ class RequestFile:
         if not same:
             raise ArgumentError(
                 f"request: {shown(str(place))} is not a request as hdpstats writes it; it was altered, or is not "
-                "whole: ask its author for it again",
+                f"whole: ask its author for it again{other_version(fields)}",
                 argument="request",
             )
         recipe.check_known(read.recipe)

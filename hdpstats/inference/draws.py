@@ -36,6 +36,7 @@ __all__ = [
     "normals",
     "opposite_normals",
     "opposite_uniforms",
+    "pair_by_pair",
     "perturbation",
     "spread",
     "symmetric",
@@ -93,8 +94,8 @@ def normals(covariances: FloatArray, standard: FloatArray) -> FloatArray:
 def matched(sample: FloatArray) -> FloatArray:
     """Return draws (N, k), of mean 0 and covariance one but for chance, moved linearly so that they are so exactly.
 
-    Of all linear maps with that result it is the one that moves them least. Where there are fewer than `FEWEST_MATCHED`
-    for each coordinate they are returned as they are.
+    A coordinate is moved by those before it. Where there are fewer than `FEWEST_MATCHED` draws for each coordinate they
+    are returned as they are.
 
     Examples
     --------
@@ -106,8 +107,8 @@ def matched(sample: FloatArray) -> FloatArray:
     if count < FEWEST_MATCHED * k:
         return sample
     centred = sample - sample.mean(axis=0)
-    eigenvalues, vectors = np.linalg.eigh(centred.T @ centred / count)
-    return np.asarray(centred @ ((vectors / np.sqrt(eigenvalues)) @ vectors.T))
+    root = np.linalg.cholesky(centred.T @ centred / count)
+    return np.asarray(centred @ np.linalg.inv(root).T)
 
 
 def opposite_normals(rng: Generator, count: int, columns: int) -> FloatArray:
@@ -117,6 +118,17 @@ def opposite_normals(rng: Generator, count: int, columns: int) -> FloatArray:
     """
     half = rng.standard_normal(((count + 1) // 2, columns))
     return np.asarray(np.concatenate([half, -half])[:count])
+
+
+def pair_by_pair(count: int) -> IntArray:
+    """Return the places (count,) of draws in opposite pairs, those of a pair one after the other.
+
+    >>> pair_by_pair(6).tolist(), pair_by_pair(5).tolist()
+    ([0, 3, 1, 4, 2, 5], [0, 3, 1, 4, 2])
+    """
+    half = (count + 1) // 2
+    places = np.arange(2 * half).reshape(2, half).T.ravel()
+    return np.asarray(places[places < count])
 
 
 def opposite_uniforms(rng: Generator, count: int) -> FloatArray:

@@ -62,6 +62,11 @@ class Information(ABC):
         return False
 
     @property
+    def along_the_way(self) -> bool:
+        """Whether the mean of curvature between two coefficients is taken for how scores change on the way."""
+        return self.canonical
+
+    @property
     def located(self) -> bool:
         """Whether curvature vanishes far from public outcomes."""
         return False
@@ -84,6 +89,10 @@ class Information(ABC):
     def at(self, theta: FloatArray) -> Moments:
         """Return the best guess at coefficients ``theta`` (D,)."""
 
+    def over(self, places: Sequence[FloatArray]) -> Moments:
+        """Return the mean of the best guesses at some coefficients (D,)."""
+        return mean_of([self.at(place) for place in places])
+
     def hessian_change(self, theta: FloatArray, steps: FloatArray) -> FloatArray:
         """Return ``sum_k {H(theta + s_k) - H(theta - s_k)} s_k`` (D,) of steps (k, D)."""
         return np.asarray(sum((self.at(theta + step).H - self.at(theta - step).H) @ step for step in steps))
@@ -95,6 +104,14 @@ class Information(ABC):
     @abstractmethod
     def given(self, drawn: FloatArray, *, theta: FloatArray, rng: draws.Generator) -> Moments:
         """Return the moments (count, D, D) that belong to draws of the source; what is a site's own is drawn here."""
+
+
+def mean_of(moments: Sequence[Moments]) -> Moments:
+    """Return the mean of some moments."""
+    return Moments(
+        H=np.asarray(np.mean([each.H for each in moments], axis=0)),
+        J=np.asarray(np.mean([each.J for each in moments], axis=0)),
+    )
 
 
 def is_wide(side: PublicSide) -> bool:
@@ -157,6 +174,11 @@ class OverPublicPeople(Information):
     def canonical(self) -> bool:
         """Whether curvature does not depend on outcomes."""
         return self.public.canonical
+
+    @property
+    def along_the_way(self) -> bool:
+        """Whether the mean of curvature between two coefficients is taken for how scores change on the way."""
+        return self.public.along_the_way
 
     @property
     def located(self) -> bool:

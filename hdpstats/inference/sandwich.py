@@ -54,7 +54,6 @@ from hdpstats.inference.combination import (
     ReleasedPoint,
     combine_points,
     likely,
-    mean_moments,
     scalar_weight,
     shares,
     weighted,
@@ -380,10 +379,7 @@ def few_persons(sites: Sequence[InformedPoint], public: PublicSide, *, T: FloatA
     alone, pooled = ~none, ~none
     for known in (False, True):
         private = averaged(
-            [
-                _at(mean_moments(each.information if known else _alike(each, public), places), each.part.noise)
-                for each in sites
-            ]
+            [_at((each.information if known else _alike(each, public)).over(places), each.part.noise) for each in sites]
         )
         alone = alone & not_estimable(_standard_errors(T, private.covariance), public, T=T)
         if not alone.any():
@@ -452,7 +448,7 @@ def planned_covariance(
     places = (centre,)
     if fit is not None and not any(each.information.located for each in sites):
         places = tuple(centre + likely(averaged(known).covariance, fit))
-        at = [mean_moments(each.information, places) for each in sites]
+        at = [each.information.over(places) for each in sites]
         known = [_at(moments, each.part.noise) for each, moments in zip(sites, at, strict=True)]
     count = min(each.information.planned_draws for each in sites)
     if not count:

@@ -20,7 +20,7 @@
 * ``store``: The database of a ledger: its tables, durable transactions, errors that say what to do.
 """
 
-from hdpstats.ledger.backup import KnownHead, back_up, count_as_spent, restore
+from hdpstats.ledger.backup import KnownHead, KnownQuery, back_up, count_as_spent, restore
 from hdpstats.ledger.bookkeeping import verify_file
 from hdpstats.ledger.disclosure import Disclosure, Statements
 from hdpstats.ledger.ledger import Ledger
@@ -31,6 +31,7 @@ __all__ = [
     "Charge",
     "Disclosure",
     "KnownHead",
+    "KnownQuery",
     "Lease",
     "Ledger",
     "Request",

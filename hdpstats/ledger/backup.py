@@ -9,6 +9,12 @@ was agreed. So a copy is restored only if it has every entry that a *head* known
 nothing is known elsewhere, are restored in one way only: what its accounts have left counts as spent. What was released
 before can be handed out again; nothing new is released.
 
+**What a head shows.** That nothing before it is missing, never that nothing was charged after it. A head that was
+rewritten after every charge (`KnownHead.is_last`) is the last one; of any other only its custodian can know that it is,
+since the site was stopped before it was noted, for instance. He says so (``nothing_since``), and is not believed where
+something contradicts him: the copy goes on after the newest head that he names, or lacks a release that was handed out
+(`KnownHead` of its place) or a query that a site had written down to charge.
+
 **What counts as spent** is written as ordinary charges, of which no release was recorded, for the whole remainder of
 every account of the file. The entries of copy and charges are written in one transaction: at no moment is there a
 ledger with something left.
@@ -20,7 +26,7 @@ charge is possible, and without a charge nothing is computed: the sequence of re
 
 import os
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +40,7 @@ from hdpstats.ledger.chain import Chain
 from hdpstats.ledger.leases import own_holder
 from hdpstats.ledger.location import file_of, locate
 from hdpstats.ledger.records import Account, Request, Verification, check_terms, checked_sha256
-from hdpstats.ledger.store import LEDGER, METADATA, Store
+from hdpstats.ledger.store import LEDGER, METADATA, Store, read_entries
 from hdpstats.privacy.budget import NOTHING
 from hdpstats.records import codec
 
@@ -50,6 +56,9 @@ _ROWS: Final = 1000
 class KnownHead:
     """What is known from elsewhere of a ledger: the hash of an entry, its number where that is known, and from where.
 
+    ``is_last`` says that whoever kept it kept a new one after every charge, as a site does (``heads:``). Where
+    ``account`` is the identity of an account, nothing is known of copies without that account.
+
     Raises
     ------
     ArgumentError
@@ -59,6 +68,8 @@ class KnownHead:
     head: str
     entries: int | None = None
     source: str = "what was given"
+    is_last: bool = False
+    account: str = ""
 
     def __post_init__(self) -> None:
         """Validate the hash."""
@@ -69,6 +80,19 @@ class KnownHead:
         if self.entries is None:
             return self.head in chain.hashes or self.head in chain.heads
         return self.entries <= len(chain.hashes) and chain.hashes[self.entries - 1] == self.head
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownQuery:
+    """A query that a site wrote down before it charged it: the SHA-256 of its question, the account, and where.
+
+    The charge may have been refused afterwards: so this shows that one is possible, not that it was made.
+    """
+
+    sha256: str
+    account: str
+    source: str
 
 
 @final
@@ -146,6 +170,8 @@ def restore(
     path_or_url: str | os.PathLike[str],
     *,
     known: Sequence[KnownHead] = (),
+    queries: Sequence[KnownQuery] = (),
+    nothing_since: bool = False,
     count_as_spent: bool = False,
 ) -> Restored:
     """Make a ledger of a backup where there is none, if it has every entry that is known.
@@ -158,6 +184,11 @@ def restore(
         Where the ledger shall be: a file that does not exist, or a database without tables.
     known
         Heads that were kept elsewhere. All must be on the chain of the backup.
+    queries
+        What a site wrote down to charge, with which ``nothing_since`` is compared.
+    nothing_since
+        Whether the custodian states that nothing was charged after the newest head, where none is the last by itself
+        (`KnownHead.is_last`): the site was stopped when it was noted.
     count_as_spent
         Whether a backup may be restored that lacks entries, or of which nothing is known: everything that its accounts
         have left counts as spent then.
@@ -165,8 +196,9 @@ def restore(
     Raises
     ------
     LedgerError
-        The backup does not verify; it is older than a known head, or no head is known, and ``count_as_spent`` is false;
-        or there is a ledger at the place. Nothing is written then.
+        The backup does not verify; there is a ledger at the place; or, where ``count_as_spent`` is false, the backup is
+        older than a known head, no head is known, or none that is the last one, nor does the custodian state it, or
+        what he states cannot be. Nothing is written then.
 
     Examples
     --------
@@ -176,12 +208,19 @@ def restore(
     >>> ledger = Ledger(folder / "ledger.db", dataset="trial", epsilon=3, create=True)
     >>> _ = back_up(folder / "ledger.db", folder / "monday.backup")
     >>> head = KnownHead(head=ledger.head)
-    >>> restore(folder / "monday.backup", folder / "again.db", known=[head]).verification.entries
+    >>> made = restore(folder / "monday.backup", folder / "again.db", known=[head], nothing_since=True)
+    >>> made.verification.entries
     1
     """
     source = Store(backup, create=False)
     chain = source.read(lambda connection: read_chain(connection, whole=True))
-    spend = _must_count(chain, known, count_as_spent=count_as_spent, backup=source.place)
+    known = [head for head in known if head.account in ("", *_accounts(chain))]
+    spend = count_as_spent and not _is_whole(chain, known)
+    if not spend:
+        _check_known(chain, known, backup=source.place)
+        if not any(head.is_last for head in known):
+            asked = source.read(_questions) if queries else frozenset()
+            _check_last(chain, known, queries, asked, stated=nothing_since, backup=source.place)
     target = _vacant(path_or_url)
 
     def written(connection: Connection, into: Connection) -> tuple[Chain, int]:
@@ -237,13 +276,21 @@ def _spend_all(connection: Connection, chain: Chain) -> int:
     return counted
 
 
-def _must_count(chain: Chain, known: Sequence[KnownHead], *, count_as_spent: bool, backup: str) -> bool:
-    """Return whether what is left of a copy must count as spent, or raise where that was not permitted."""
+def _is_whole(chain: Chain, known: Sequence[KnownHead]) -> bool:
+    """Whether a copy has every entry that is known, and the last head among them."""
+    return any(head.is_last for head in known) and all(head.is_on(chain) for head in known)
+
+
+def _check_known(chain: Chain, known: Sequence[KnownHead], *, backup: str) -> None:
+    """Refuse a copy that lacks what is known, or of which nothing is."""
+    if not known:
+        raise LedgerError(
+            f"nothing shows that the backup {backup} is the newest: name what knows the ledger's last entry, --site "
+            "SITE.YAML (where the settings keep the head) or --head (a signed head, or a hash from a result). If "
+            "nothing does, --count-as-spent restores it with nothing left",
+            entries=len(chain.hashes),
+        )
     missing = [head for head in known if not head.is_on(chain)]
-    if known and not missing:
-        return False
-    if count_as_spent:
-        return True
     if missing:
         which = "; ".join(
             f"entry {head.entries or '?'} with the hash {head.head[:16]}..., known from {head.source}"
@@ -255,11 +302,63 @@ def _must_count(chain: Chain, known: Sequence[KnownHead], *, count_as_spent: boo
             "charges are lost: --count-as-spent restores it with nothing left",
             entries=len(chain.hashes),
         )
-    raise LedgerError(
-        f"nothing shows that the backup {backup} is the newest: name what knows the ledger's last entry, --site "
-        "SITE.YAML (where the settings keep the head) or --head (a signed head, or a hash from a result). If nothing "
-        "does, --count-as-spent restores it with nothing left",
-        entries=len(chain.hashes),
+
+
+def _check_last(
+    chain: Chain,
+    known: Sequence[KnownHead],
+    queries: Sequence[KnownQuery],
+    asked: Collection[tuple[str, str]],
+    *,
+    stated: bool,
+    backup: str,
+) -> None:
+    """Refuse a copy after whose newest known entry something may have been charged."""
+    number, source = max((_number(head, chain), head.source) for head in known)
+    entries, own = len(chain.hashes), "if you cannot know it, --count-as-spent restores the backup with nothing left"
+    if not stated or not number:
+        raise LedgerError(
+            f"the backup {backup} has what is known from {source}: nothing before it is missing. That does not show "
+            "that nothing was charged after it: a place that the site rewrites after every charge would (--site "
+            "SITE.YAML, with heads: there). If you know that nothing was charged after a head of the whole ledger ("
+            "hdpstats ledger head), as the site was stopped before that head was noted, name it and say "
+            f"--nothing-since; {own}",
+            entries=entries,
+        )
+    if number < entries:
+        raise LedgerError(
+            f"something was charged or changed after entry {number}, known from {source}: the backup {backup} itself "
+            f"goes on to entry {entries}. So that head is not the last one: name a newer one; {own}",
+            entries=entries,
+        )
+    accounts = _accounts(chain)
+    lost = [each for each in queries if each.account in accounts and (each.account, each.sha256) not in asked]
+    if lost:
+        raise LedgerError(
+            f"{lost[0].source} has {len(lost)} queries that were to be charged and that the backup {backup} lacks: "
+            "they were refused then, or charged after it. Look for a newer backup, and in the site's log of that time; "
+            f"{own}",
+            entries=entries,
+        )
+
+
+def _accounts(chain: Chain) -> set[str]:
+    return {account.id for account in chain.accounts.values()}
+
+
+def _number(head: KnownHead, chain: Chain) -> int:
+    """Return which entry a head on a chain is; 0 for one of an analyst's own part, which does not say so."""
+    if head.entries is not None:
+        return head.entries
+    return 1 + list(chain.hashes).index(head.head) if head.head in chain.hashes else 0
+
+
+def _questions(connection: Connection) -> frozenset[tuple[str, str]]:
+    """Return the account and the SHA-256 of the question of every charge."""
+    chain = read_chain(connection, whole=True)
+    charges = (entry for entry in read_entries(connection) if entry.kind == "charge")
+    return frozenset(
+        (chain.account(entry.dataset).id, codec.sha256(codec.loads(entry.body)["query"])) for entry in charges
     )
 
 

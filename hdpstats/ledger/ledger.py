@@ -1,7 +1,6 @@
 """The ledger of a dataset: charge, compute, record the release, hand it out; and what it says of the account."""
 
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import pandas as pd
 from sqlalchemy import Connection
 
 from hdpstats._base.errors import ArgumentError, LedgerError, NothingCharged
+from hdpstats._base.progress import note
 from hdpstats._base.validation import exact, integer, truth
 from hdpstats.display import details, notes, page
 from hdpstats.ledger.analysts import Quota
@@ -186,7 +186,7 @@ class Ledger:
                 raise _no_dataset(self._store, self._dataset, self._chain)
             new = self._write(lambda opening: opening.open_account(account, same, floor is not None))
             if new and create is None and not self._store.in_memory:
-                sys.stderr.write(f"hdpstats: {self._opening_words(account.balance.total)}\n")
+                note(self._opening_words(account.balance.total))
         check_terms(self._opened(), account, floor_asked=floor is not None)
         names = self._chain.names
         if same is not None and names.get(same) != names[self._dataset]:

@@ -24,7 +24,6 @@ from hdpstats.mechanisms.clipped_newton.estimate import (
 )
 from hdpstats.mechanisms.clipped_newton.expectations import RakedSite, raked_site
 from hdpstats.mechanisms.clipped_newton.request import (
-    PROPORTIONS,
     Rounds,
     advance,
     check_enough,
@@ -45,7 +44,6 @@ from hdpstats.privacy.sensitivity import Relation
 from hdpstats.public.moments import PublicFit, PublicSide
 from hdpstats.raking.curvature import rakeable
 from hdpstats.raking.information import UNUSABLE
-from hdpstats.records import recipe
 from hdpstats.results import ModelFacts, Result, RowWeights
 from hdpstats.solvers.objective import Rows
 
@@ -81,7 +79,7 @@ class NoisyNewton(FitMechanism):
             Before anything is charged: what all rounds cost must be left before the first is asked.
         """
         state = open_rounds(spec, options, request, {name: site.records for name, site in spec.study.sites.items()})
-        costs = partial(costs_of, proportions=state.proportions)
+        costs = partial(costs_of, rounds=options.rounds)
 
         def first(site: SiteRecords) -> ClippedNewtonQuery:
             return first_queries(replace(state, sites=rounds_of_sites({ONLY: site}, costs)))[ONLY]
@@ -109,12 +107,11 @@ class NoisyNewton(FitMechanism):
         """Read the sums that are expected of private people like the public ones, or as they were described."""
         state = open_rounds(spec, options, request, people)
         sites = planned_records(spec, request, people, averages=True)
-        costs = partial(costs_of, proportions=state.proportions)
+        costs = partial(costs_of, rounds=options.rounds)
         state = replace(state, sites=rounds_of_sites(sites, costs), raked=_raked(spec, state, options, sites))
         queries = first_queries(state)
         noise = {name: _averaged_sd(query, spec.study.relation) for name, query in queries.items()}
-        shares = shares_of(state.proportions)
-        private = expected_estimate(state, noise, shares=shares, people=_public_people(spec, state))
+        private = expected_estimate(state, noise, shares=shares_of(options.rounds), people=_public_people(spec, state))
         found, T, moved = of_sums(private), spec.to_terms(state.model), private.theta - state.fit.theta
         return Prediction(
             mechanism=options,
@@ -204,8 +201,7 @@ def _note(
 def open_rounds(spec: LossSpec, options: ClippedNewton, request: FitRequest, people: Mapping[str, int]) -> Rounds:
     """Return everything public about a fit but its sites, or raise MechanismError where no proof covers it.
 
-    The clip, and how rounds share what they cost, follow from the public or declared numbers of ``people`` of all
-    sites, and what these are to spend.
+    The clip follows from the public or declared numbers of ``people`` of all sites, and what they are to spend.
     """
     if spec.study.unit is not None:
         raise refusal("clipped_newton is proved for one row per person: covariates must not vary in time")
@@ -215,22 +211,17 @@ def open_rounds(spec: LossSpec, options: ClippedNewton, request: FitRequest, peo
         raise refusal("clipped_newton needs a public fit")
     (model, outcomes), fit = spec.expected_outcomes(censoring=options.censoring), side.fit
     check_enough(outcomes)
-    public, clipping = spec.study.public, _clipping(spec, outcomes, fit)
-    noises = _noises(spec, request, people, dimension=outcomes.dimension)
+    public, clipping = spec.study.public, _clipping(spec, outcomes, fit, options)
     if options.clip_quantile is None:
-        clip = clipping.chosen(noises)
+        clip = clipping.chosen(_noises(spec, options, request, people, dimension=outcomes.dimension))
     else:
         clip = clip_at(outcomes, fit.theta, level=options.clip_quantile)
-    noise = clipping.noise(clip, noises)
-    chosen = recipe.at_least(2)
-    proportions = clipping.proportions(options.rounds, noise=noise) if chosen else PROPORTIONS[options.rounds]
     return Rounds(
         model=model,
         outcomes=outcomes,
         fit=fit,
         clip=clip,
-        proportions=proportions,
-        allowance=clipping.allowance(clip, proportions=proportions, noise=noise),
+        allowance=clipping.allowance(clip),
         sites={},
         schema_sha256=spec.study.schema.sha256,
         public_sha256=None if public is None else public.sha256,
@@ -239,7 +230,7 @@ def open_rounds(spec: LossSpec, options: ClippedNewton, request: FitRequest, peo
 
 
 def _noises(
-    spec: LossSpec, request: FitRequest, people: Mapping[str, int], *, dimension: int
+    spec: LossSpec, options: ClippedNewton, request: FitRequest, people: Mapping[str, int], *, dimension: int
 ) -> list[tuple[int, float]]:
     """Return the number of people of each site, and the standard deviation of the noise for a clip of 1."""
     sites = planned_records(spec, request, people, averages=True, expected=False)
@@ -249,6 +240,7 @@ def _noises(
             noise_of_clip(
                 site.request.epsilon,
                 site.request.delta,
+                rounds=options.rounds,
                 dimension=dimension,
                 relation=spec.study.relation,
             ),
@@ -257,7 +249,7 @@ def _noises(
     ]
 
 
-def _clipping(spec: LossSpec, outcomes: Outcomes, fit: PublicFit) -> Clipping:
+def _clipping(spec: LossSpec, outcomes: Outcomes, fit: PublicFit, options: ClippedNewton) -> Clipping:
     """Return what a choice of the clip, and the allowance for it, rest on."""
     side = fitted(spec.public)
     blocks, first = side.row_blocks
@@ -270,5 +262,6 @@ def _clipping(spec: LossSpec, outcomes: Outcomes, fit: PublicFit) -> Clipping:
         unseen=side.far_people,
         blocks=blocks,
         first=first,
+        shares=shares_of(options.rounds),
         bounded=spec.bounds_residuals,
     )

@@ -1,6 +1,6 @@
 """Public rows re-weighted and re-scaled to a description of the private people: all of it follows from releases.
 
-``variables`` weights public rows and moves their numbers, so that averages of variables are those described, by the
+``raking`` weights public rows and moves their numbers, so that averages of variables are those described, by the
 exponential tilting of ``tilting``; ``correlations`` mixes numbers where averages of products tell how they correlate.
 ``posterior`` says what the noise of the description leaves open of these averages. ``people`` are raked people in the
 geometry of a fit; ``curvature`` has the Hessian and the covariance of the score over them, and says what the public

@@ -26,7 +26,7 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
-from hdpstats.raking.variables import LEAST_SHARE, Averages, RakedVariables, Raking
+from hdpstats.raking.raking import LEAST_SHARE, Averages, RakedVariables, Raking
 from hdpstats.records import codec
 from hdpstats.records.averages import CohortMoment, CohortMoments
 

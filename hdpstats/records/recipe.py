@@ -4,12 +4,8 @@ A user writes a formula, an epsilon and some options. Radii, ridges, caps, grids
 beside the coefficients follow from these and from public facts, by a **recipe**. Where a later version takes another
 ridge, the same call asks another question, which a ledger has no release of: it would be charged again, for the same
 people and the same purpose. So recipes are numbered. A version that changes what is asked takes the next number, and
-keeps how it was asked before: code that differs says ``if recipe.at_least(2)``. A call is then answered from the
-ledger where it was charged under an older recipe (`hdpstats.sites.recipes`). Where nothing in a process has come to
-such a place, calls are asked alike by all recipes, and are not looked for.
-
-**The recipes.** 1: that of 0.1.0. 2: what rounds of clipped scores cost grows by a chosen factor from one to the next
-(`hdpstats.mechanisms.clipped_newton.clip`); before, three rounds took 10, 30 and 60 %.
+keeps how it was asked before: code that differs says ``if recipe.in_use() >= 2``. A call is then answered from the
+ledger where it was charged under an older recipe (`hdpstats.sites.recipes`).
 
 **In JSON** recipe 1 is written by leaving the key out, so that what was written before there was another one reads as
 it did. A recipe has no part in what identifies a release in a ledger (`hdpstats.records.query.Query.question`): the
@@ -27,57 +23,16 @@ from typing import Final
 
 from hdpstats._base.errors import SiteError
 
-CURRENT: Final[int] = 2
+CURRENT: Final[int] = 1
 """The recipe of this version. All from 1 on are known."""
 
 _IN_USE: ContextVar[int | None] = ContextVar("the recipe that queries are made by", default=None)
-_UNDECIDED: ContextVar[bool] = ContextVar("whether a call is made that must not depend on the recipe", default=False)
-_DEPENDED: Final[list[bool]] = []
-
-
-class Undecided(Exception):  # noqa: N818  (no error: it ends a call that is to be looked for in ledgers first)
-    """What is asked differs between recipes, and none was chosen for this call."""
 
 
 def in_use() -> int:
     """Return the recipe that queries are made by here."""
     number = _IN_USE.get()
     return CURRENT if number is None else number
-
-
-def at_least(number: int) -> bool:
-    """Whether queries are made by this recipe or a later one, where that changes what is asked.
-
-    Raises
-    ------
-    Undecided
-        Within `undecided`: the call may have been charged under another recipe.
-    """
-    if not _DEPENDED:
-        _DEPENDED.append(True)
-    if is_undecided():
-        raise Undecided
-    return in_use() >= number
-
-
-def has_mattered() -> bool:
-    """Whether anything in this process depended on the recipe: what is kept between calls may do so since."""
-    return bool(_DEPENDED)
-
-
-@contextmanager
-def undecided() -> Iterator[None]:
-    """Let what depends on the recipe raise `Undecided`, in this thread."""
-    token = _UNDECIDED.set(True)
-    try:
-        yield
-    finally:
-        _UNDECIDED.reset(token)
-
-
-def is_undecided() -> bool:
-    """Whether a call is made that must not depend on the recipe."""
-    return _UNDECIDED.get()
 
 
 def written() -> int | None:

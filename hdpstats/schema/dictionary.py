@@ -19,7 +19,6 @@ names people and what are dates is left out.
 
 import math
 import re
-import sys
 import warnings
 from collections.abc import Hashable, Mapping
 from datetime import date
@@ -33,6 +32,7 @@ import pandas as pd
 import yaml
 
 from hdpstats._base.errors import HdpError, HdpWarning, SchemaError
+from hdpstats._base.progress import note
 from hdpstats._base.typing import FloatArray
 from hdpstats.records.codec import Json
 from hdpstats.schema import cell_maps
@@ -242,7 +242,7 @@ def derived_columns(frame: pd.DataFrame, declared: Mapping[str, Column]) -> dict
         try:
             result[name] = derived_column(cells)
             words = assumption(result[name], cells)
-            assumed += [f"  {name}: {words}\n"] if words else []
+            assumed += [f"  {name}: {words}"] if words else []
         except HdpError as error:
             raise SchemaError(
                 f"no declaration can be derived from the public column {name!r}: {error}; declare it, for "
@@ -251,6 +251,6 @@ def derived_columns(frame: pd.DataFrame, declared: Mapping[str, Column]) -> dict
             ) from None
     if skipped:
         warnings.warn(f"left out of the schema: {'; '.join(skipped)}", HdpWarning, stacklevel=3)
-    if assumed and sys.stderr is not None:
-        sys.stderr.write("hdpstats: assumed of public rows:\n" + "".join(assumed))
+    if assumed:
+        note("\n".join(["assumed of public rows:", *assumed]))
     return {**result, **declared}

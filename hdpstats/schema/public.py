@@ -233,7 +233,8 @@ class PublicTable:
     def complete(self, names: Iterable[str]) -> BoolArray:
         """Return which rows (n,) are complete in the named columns: those that `raw` and `admitted` return."""
         listed = check_names(self.schema, names)
-        absent = [name for name in listed if name not in self.names]
+        present = set(self.names)
+        absent = [name for name in listed if name not in present]
         if absent:
             raise SchemaError(f"the public rows lack columns: {', '.join(map(repr, absent))}", columns=tuple(absent))
         keep = np.ones(self.rows, dtype=np.bool_)

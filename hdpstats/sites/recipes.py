@@ -2,18 +2,17 @@
 
 Recipes are those of `hdpstats.records.recipe`.
 
-As long as nothing in the process depended on the recipe (`recipe.at_least`), a call is made at once, and ends where it
-would. Then, before it spends more, it is run once under each recipe, the latest first, with sites that say only what
-their ledgers hold (`hdpstats.sites.site.Site.received`): what was written, read under an older recipe, *is* the older
+Before a call spends anything, it is run once under each recipe, the latest first, with sites that say only what their
+ledgers hold (`hdpstats.sites.site.Site.received`): what was written, read under an older recipe, *is* the older
 question. Under the first recipe for which some site has all answers the call is then made. Those sites give what they
 have, for nothing; a site that had not answered then is asked the same as the others were. Where there is none, the
-latest recipe is taken. A call that was interrupted before its last answer under an older recipe begins anew. What a
-call was charged before it ended is a question of all recipes, and is answered again for nothing.
+latest recipe is taken. A call that was interrupted before its last answer under an older recipe begins anew.
+
+With one recipe there is nothing to choose, and nothing is run twice.
 """
 
 import warnings
 from collections.abc import Callable
-from contextlib import suppress
 from contextvars import ContextVar
 from functools import wraps
 from typing import ParamSpec, TypeVar
@@ -83,12 +82,9 @@ def in_its_recipe(call: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(call)
     def asked(*args: P.args, **kwargs: P.kwargs) -> T:
-        latest, within = recipe.in_use(), _CHOSEN.get() is not None or is_looking() or recipe.is_undecided()
-        if latest == 1 or within:  # a call within a call has its recipe
+        latest = recipe.in_use()
+        if latest == 1 or _CHOSEN.get() is not None or is_looking():  # a call within a call has its recipe
             return call(*args, **kwargs)
-        if not recipe.has_mattered():
-            with suppress(recipe.Undecided), recipe.undecided():
-                return call(*args, **kwargs)
         number = _charged_under(lambda: call(*args, **kwargs), latest)
         days: set[str] = set()
         token = _CHOSEN.set(days)

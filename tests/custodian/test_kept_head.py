@@ -28,6 +28,7 @@ from hdpstats.custodian.kept_head import (
 from hdpstats.ledger import count_as_spent
 from hdpstats.privacy.budget import Spend
 from hdpstats.sites import single_draw
+from tests.custodian.asked_by_files import SIMPLE, Place
 from tests.custodian.people import PRIVATE, SCHEMA
 from tests.custodian.test_refusals import histogram
 from tests.full_disk import full_disk
@@ -567,8 +568,37 @@ def test_a_backup_is_compared_with_the_head_of_a_site(institution, tmp_path, cap
     code, said = run("restore", backup, again, "--site", path)
     assert (code, "and 0 later ones" in said) == (0, True)
     assert run("restore", backup, again, "--site", path)[0] == 1  # there is one
+    again.unlink()
+    head = hdp.Ledger.open_existing(place).head  # which the custodian noted somewhere
+    code, said = run("restore", backup, again, "--head", head)
+    assert (code, "--nothing-since" in said) == (1, True)
+    code, said = run("restore", backup, again, "--head", head, "--nothing-since")
+    assert (code, "is what you stated" in said) == (0, True)
     assert run("lost", again)[0] == 0
     code, said = run("lost", tmp_path / "gone.db", "--dataset", "trial")
     assert (code, "belong together" in said) == (2, True)
     assert run("lost", tmp_path / "gone.db", "--dataset", "trial", "--epsilon", "3", "--delta", "1e-6")[0] == 0
     assert hdp.Ledger.open_existing(tmp_path / "gone.db").is_used_up()
+
+
+def test_a_release_that_was_handed_out_contradicts_a_head_from_before_it(tmp_path, capsys):
+    place = Place(tmp_path)
+    ledger, backup = tmp_path / "ledger.db", tmp_path / "it.backup"
+    head = hdp.Ledger.open_existing(ledger).head
+    main(["ledger", "backup", str(ledger), str(backup)])
+    place.ask(*SIMPLE)
+    place.answer()
+    capsys.readouterr()
+
+    def run(*words):
+        code = main(["ledger", "restore", str(backup), str(tmp_path / "again.db"), "--head", head, *map(str, words)])
+        return code, "".join(capsys.readouterr())
+
+    for words in (["--release", place.release], ["--release", tmp_path / "outbox"], ["--site", place.file]):
+        (tmp_path / "outbox" / "ann").mkdir(exist_ok=True, parents=True)
+        shutil.copy(place.release, tmp_path / "outbox" / "ann" / "it.json")
+        (tmp_path / "outbox" / "ann" / "it.refused.json").write_text("{}")
+        code, said = run("--nothing-since", *words)
+        assert (code, "lacks" in said) == (1, True), said
+    assert not (tmp_path / "again.db").exists()
+    assert run("--nothing-since")[0] == 0  # as nothing that is given shows it

@@ -281,6 +281,25 @@ def test_altered_files_are_refused(place, number):
     assert place.spent == spent
 
 
+def test_what_a_newer_version_wrote_and_this_one_cannot_read_says_so(place):
+    place.ask(*SIMPLE)
+    place.answer()
+    readers = {
+        place.request: lambda: RequestFile.read(place.request),
+        place.release: lambda: ReleaseFile.read(place.release),
+    }
+    for file, read in readers.items():
+        fields = codec.loads(file.read_text())
+        for version, said in (
+            ("9.8.7", r"says that hdpstats .*9\.8\.7.* wrote it"),
+            (fields["hdpstats"], "ask .* again"),
+        ):
+            file.write_text(codec.dumps({**fields, "hdpstats": version, "unknown": 1}) + "\n")
+            with pytest.raises(hdp.ArgumentError, match=said) as caught:
+                read()
+            assert ("says that" in str(caught.value)) == (version == "9.8.7")
+
+
 def _leaves(value, path=()):
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for name, each in items:

@@ -13,8 +13,9 @@ import yaml
 
 import hdpstats.api as hdp
 from hdpstats.cli import main
-from hdpstats.custodian import SiteSettings, open_site
+from hdpstats.custodian import SiteSettings, open_site, serving
 from hdpstats.custodian.kept_head import account_for_serving
+from hdpstats.ledger import SigningKey
 from tests.custodian.institution import open_account
 from tests.custodian.people import PRIVATE, SCHEMA
 
@@ -145,7 +146,22 @@ def test_check_says_what_would_be_served(path, capsys):
     shown = capsys.readouterr().out
     assert "ann may ask for everything" in shown
     assert "Ledger of dataset 'trial'" in shown
+    assert "request files are not answered: no analyst has a key" in shown
     assert repr(PRIVATE["secret"].iloc[0]) not in shown
+
+
+@pytest.mark.parametrize(
+    ("requests", "words"),
+    [
+        ({"unsigned": "admitted"}, "request files are answered of ann without a signature"),
+        ({"keys": {"ann": "signer.pub"}, "approval": "required"}, "answered signed by ann, each after an approval"),
+    ],
+)
+def test_check_says_whose_request_files_are_answered(path, requests, words):
+    if not path.with_name("signer.pub").exists():
+        SigningKey.generate().write(path.with_name("signer"))
+    settings = opened(path, {"requests": requests})
+    assert words in serving.request_files(settings)
 
 
 def test_check_refuses_certificates_that_do_not_belong_together(path, institution, capsys):

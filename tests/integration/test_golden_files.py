@@ -8,7 +8,7 @@ import json
 import re
 import shutil
 import sqlite3
-from contextlib import closing, nullcontext
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,8 +38,6 @@ READ = {
     "survfit": hdp.SurvivalCurves,
     "effect": hdp.TreatmentEffect,
 }
-ASKED_OTHERWISE = {"rounds"}
-"""Calls that today's recipe would ask otherwise."""
 FIRST = next(iter(calls.TERMS))
 
 
@@ -88,8 +86,7 @@ def test_the_same_calls_are_answered_from_the_ledger_for_nothing(version, ledger
     data = calls.study(calls.site(ledger, dataset))
     before, entries = data.ledger.balance, data.ledger.verify().entries
     for name, call in calls.CALLS.items():
-        with pytest.warns(OlderRecipe) if name in ASKED_OTHERWISE else nullcontext():
-            found = call(data)
+        found = call(data)
         if dataset == FIRST and name in calls.KEPT:
             stored = READ[name].from_json(version / f"{name}.json")
             assert calls.releases(found) == calls.releases(stored), name
@@ -104,31 +101,26 @@ def test_queries_of_the_ledger_are_read_and_written_as_they_were(ledger):
     assert all(json.loads(query_from_json(json.dumps(body["query"])).question()) == body["query"] for body in bodies)
 
 
-NEXT = recipe.CURRENT + 1
-
-
 @pytest.fixture
-def next_recipe(monkeypatch):
+def second_recipe(monkeypatch):
     """A later version: its recipe of regressions takes twice the ridge."""
     first = RowSpec.choose_ridge
 
     def chosen(self, *args, **kwargs):
         found = first(self, *args, **kwargs)
-        return replace(found, ridge=2 * found.ridge) if recipe.at_least(NEXT) else found
+        return found if recipe.in_use() < 2 else replace(found, ridge=2 * found.ridge)
 
-    monkeypatch.setattr(recipe, "CURRENT", NEXT)
+    monkeypatch.setattr(recipe, "CURRENT", 2)
     monkeypatch.setattr(RowSpec, "choose_ridge", chosen)
 
 
 @pytest.mark.parametrize("dataset", calls.TERMS)
 def test_a_call_that_was_charged_under_an_older_recipe_returns_that_release_with_its_date(
-    version, ledger, dataset, next_recipe
+    version, ledger, dataset, second_recipe
 ):
     data = calls.study(calls.site(ledger, dataset))
     before = data.ledger.balance
-    with pytest.warns(
-        OlderRecipe, match=rf"charged on 20\d\d-\d\d-\d\d under recipe 1 .*asks by recipe {NEXT}"
-    ) as seen:
+    with pytest.warns(OlderRecipe, match=r"charged on 20\d\d-\d\d-\d\d under recipe 1 .*asks by recipe 2") as seen:
         found = calls.CALLS["logit"](data)
     assert [each.category for each in seen] == [OlderRecipe]
     assert seen[0].filename == calls.__file__
@@ -139,32 +131,32 @@ def test_a_call_that_was_charged_under_an_older_recipe_returns_that_release_with
         assert calls.releases(found) == calls.releases(hdp.Result.from_json(version / "logit.json"))
 
 
-def test_what_a_later_recipe_asks_alike_is_found_without_a_word(version, ledger, next_recipe, recwarn):
+def test_what_a_later_recipe_asks_alike_is_found_without_a_word(version, ledger, second_recipe, recwarn):
     data = calls.study(calls.site(ledger, FIRST))
     before = data.ledger.balance
     found = calls.CALLS["describe"](data)
     assert [each for each in recwarn if each.category is OlderRecipe] == []
     assert data.ledger.balance == before
-    assert found.query.recipe == NEXT
+    assert found.query.recipe == 2
     stored = Description.from_json(version / "describe.json")
     assert (found.query.question(), found.releases) == (stored.query.question(), stored.releases)
 
 
-def test_a_new_call_and_another_draw_are_asked_by_the_latest_recipe(ledger, next_recipe, recwarn):
+def test_a_new_call_and_another_draw_are_asked_by_the_latest_recipe(ledger, second_recipe, recwarn):
     data = calls.study(calls.site(ledger, FIRST))
     before = data.ledger.balance.charged.epsilon
     model = hdpf.logit("event3 ~ age + hormon", data)
     again, other = model.fit(epsilon=0.5, replicate=2), model.fit(epsilon=0.25, replicate=2)
     assert [each for each in recwarn if each.category is OlderRecipe] == []
-    assert [each.query.recipe for each in (again, other)] == [NEXT, NEXT]
-    assert json.loads(again.to_json())["released"]["query"]["recipe"] == NEXT
+    assert [each.query.recipe for each in (again, other)] == [2, 2]
+    assert json.loads(again.to_json())["released"]["query"]["recipe"] == 2
     assert 0.74 < data.ledger.balance.charged.epsilon - before <= 0.76
     assert "Recipe:" not in str(again.summary())
     assert hdp.Result.from_json(again.to_json()).query == again.query
     assert model.fit(epsilon=0.5, replicate=2).release == again.release
 
 
-def test_a_model_that_was_opened_before_is_opened_anew_under_the_older_recipe(ledger, next_recipe, monkeypatch):
+def test_a_model_that_was_opened_before_is_opened_anew_under_the_older_recipe(ledger, second_recipe, monkeypatch):
     """What was chosen when a model was opened follows from the recipe too."""
     opened, first = [], regression.open_regression
     monkeypatch.setattr(
@@ -175,36 +167,17 @@ def test_a_model_that_was_opened_before_is_opened_anew_under_the_older_recipe(le
     data = calls.study(calls.site(ledger, FIRST))
     with pytest.warns(OlderRecipe):
         hdpf.logit("event3 ~ age + hormon", data).fit(epsilon=0.5)
-    assert opened[0] == NEXT
+    assert opened[0] == 2
     assert set(opened[1:]) == {1}
 
 
-def test_where_recipes_ask_alike_nothing_is_looked_for(ledger, monkeypatch):
-    monkeypatch.setattr(recipe, "_DEPENDED", [])
+def test_with_one_recipe_nothing_is_looked_for(ledger, monkeypatch):
     monkeypatch.setattr(recipes, "_charged_under", None)
     data = calls.study(calls.site(ledger, FIRST))
-    assert calls.CALLS["describe"](data).query.recipe == recipe.CURRENT
-    with pytest.raises(TypeError):
-        calls.CALLS["rounds"](data)
+    assert calls.CALLS["describe"](data).query.recipe is None
 
 
-@pytest.mark.parametrize("known", [[], [True]])
-def test_a_fit_by_rounds_of_the_first_recipe_is_had_again(version, ledger, known, monkeypatch):
-    """Three rounds of 10, 30 and 60 %: today's shares are others."""
-    monkeypatch.setattr(recipe, "_DEPENDED", known)
-    data = calls.study(calls.site(ledger, FIRST))
-    before = data.ledger.balance
-    with pytest.warns(OlderRecipe, match="recipe 1"):
-        found = calls.CALLS["rounds"](data)
-    assert data.ledger.balance == before
-    assert calls.releases(found) == calls.releases(hdp.Result.from_json(version / "rounds.json"))
-    anew = hdpf.logit("event3 ~ age", data).fit(epsilon=1, delta=1e-6, mechanism="clipped_newton", replicate=2)
-    own, others = ([float(each.mu_squared) for each in fit.query.rounds] for fit in (found, anew))
-    assert [each / own[0] for each in own] == pytest.approx([1, 3, 6])
-    assert others[2] / others[1] == pytest.approx(others[1] / others[0])
-
-
-def test_a_site_that_had_not_answered_is_asked_as_the_others_were(next_recipe):
+def test_a_site_that_had_not_answered_is_asked_as_the_others_were(second_recipe):
     """Two sites, of which one was away when the fit was charged under the first recipe."""
     schema = hdp.Schema(age=hdp.Continuous(20, 90, complete=True), hormon=hdp.Binary(complete=True))
     rows = hdp.datasets.load_rotterdam()
@@ -224,31 +197,31 @@ def test_a_site_that_had_not_answered_is_asked_as_the_others_were(next_recipe):
     assert [float(each.ledger.spent.epsilon) for each in (sites["a"], fresh)] == [1, 1]
 
 
-def test_a_site_refuses_a_recipe_that_it_does_not_know_before_it_charges(ledger, next_recipe, monkeypatch):
+def test_a_site_refuses_a_recipe_that_it_does_not_know_before_it_charges(ledger, second_recipe, monkeypatch):
     site = calls.site(ledger, FIRST)
     query = hdpf.logit("event3 ~ nodes", calls.study(site)).fit(epsilon=0.5, describe=False, se_share=0).query
     later = replace(query, replicate=2)
-    monkeypatch.setattr(recipe, "CURRENT", NEXT - 1)
+    monkeypatch.setattr(recipe, "CURRENT", 1)
     before = site.ledger.balance
     for call in (site.answer, site.quote, site.work, site.received, site.columns):
-        with pytest.raises(hdp.SiteError, match=rf"recipe {NEXT}.*up to {NEXT - 1}.*nothing was charged"):
+        with pytest.raises(hdp.SiteError, match=r"recipe 2.*up to 1.*nothing was charged"):
             call(later)
     with pytest.raises(hdp.SiteError, match="recipe 1"):
         site.answer(replace(later, recipe=1))  # the first is written by leaving it out
     assert site.ledger.balance == before
 
 
-def test_a_request_file_has_its_recipe(tmp_path, version, ledger, next_recipe, monkeypatch):
+def test_a_request_file_has_its_recipe(tmp_path, version, ledger, second_recipe, monkeypatch):
     asked = hdp.request("logit", "event3 ~ age + hormon", calls.study(calls.site(ledger, FIRST)), epsilon=0.5)
     asked.write(tmp_path / "new.json")
-    assert json.loads((tmp_path / "new.json").read_text())["recipe"] == NEXT
+    assert json.loads((tmp_path / "new.json").read_text())["recipe"] == 2
     read = RequestFile.read(tmp_path / "new.json")
-    assert (read.recipe, RequestFile.read(version / "request.json").recipe) == (NEXT, None)
+    assert (read.recipe, RequestFile.read(version / "request.json").recipe) == (2, None)
     old = {"release": version / "release.json", "request": version / "request.json"}
     found = hdp.read_result(**old, public=hdp.datasets.load_gbsg())
     assert found.query.recipe is None
-    monkeypatch.setattr(recipe, "CURRENT", NEXT - 1)
-    with pytest.raises(hdp.SiteError, match=f"recipe {NEXT}"):
+    monkeypatch.setattr(recipe, "CURRENT", 1)
+    with pytest.raises(hdp.SiteError, match="recipe 2"):
         RequestFile.read(tmp_path / "new.json")
 
 

@@ -12,7 +12,7 @@ from hdpstats._base.work import KINDS
 from hdpstats.mechanisms.hybrid_weights import NeighboursQuery
 from hdpstats.records.geometry import PointColumn, PointSpace
 from hdpstats.schema.table import PrivateTable
-from hdpstats.solvers import nearest, searches
+from hdpstats.solvers import nearest_points, searches
 from tests.questions import SCHEMA, people, questions, site_of
 
 LINES_OF_A_STEP, LINES_OF_A_DRAW = 2.0, 250.0
@@ -118,8 +118,8 @@ def neighbours(site, points, dimension):
 @pytest.mark.parametrize(("limit", "loop"), [("TREE_PAIRS", "search"), ("COMPILED_PAIRS", "kernel")])
 def test_the_code_of_a_search_is_loaded_before_the_charge(monkeypatch, limit, loop):
     """It takes seconds to compile, which would be missing in the answer's slot."""
-    monkeypatch.setattr(nearest, limit, 0)
-    monkeypatch.setattr(nearest, "TREE_DIMENSION", 7 if loop == "search" else 0)
+    monkeypatch.setattr(nearest_points, limit, 0)
+    monkeypatch.setattr(nearest_points, "TREE_DIMENSION", 7 if loop == "search" else 0)
     site, order = site_of(40), []
     found, charge = getattr(searches, loop), hdp.Ledger.charge
 

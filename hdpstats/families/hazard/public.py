@@ -31,7 +31,7 @@ from hdpstats.public.moments import Moments, PublicFit, averaged, averaged_sums
 from hdpstats.public.row_weights import UnseenPeople
 from hdpstats.raking.curvature import RakeableSide
 from hdpstats.raking.people import WhitenedPeople, whitened_people
-from hdpstats.raking.variables import PublicVariables, RakedPeople
+from hdpstats.raking.raking import PublicVariables, RakedPeople
 from hdpstats.records.geometry import Geometry, mallows_weights, whiten
 from hdpstats.records.model import HazardCap
 

@@ -58,7 +58,7 @@ from hdpstats.mechanisms.perturbation.request import Asked, Recommended
 from hdpstats.public.enough import least_rows
 from hdpstats.public.moments import Moments
 from hdpstats.public.row_weights import APART, LEAST_SD, Allowance, UnseenPeople, moved_rows
-from hdpstats.raking.variables import PublicVariables
+from hdpstats.raking.raking import PublicVariables
 from hdpstats.records.averages import CohortMoments
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, at_radius, whiten

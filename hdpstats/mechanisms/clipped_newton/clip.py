@@ -16,17 +16,11 @@ where the model does not bound residuals times :math:`(1 + d^2 |x|^2)^{1/2}`, ``
 **Where sums are asked for.** A sum is asked for beside the truth, and how scores change between the two, public people
 tell. Where their covariates are not those of private people, a share :data:`MISSED` of the distance stays in the
 estimate. The first round is asked at the public fit, `SCALE` from the truth along each coordinate; each later one at
-the estimate of those before, which is off by a share of their distances, and by their noise. So estimates are off by
+the estimate of those before. So estimates are off by
 
-.. math:: m \sum_t q_t d_t, \qquad d_1 = .2\, u, \qquad
-   d_t^{-2} = d_1^{-2} + \Big\{ \Big(m \sum_{s < t} q_s d_s \Big/ Q_t\Big)^2 + \nu^2 / Q_t \Big\}^{-1}, \quad
-   Q_t = \sum_{s < t} q_s,
+.. math:: m \sum_t q_t d_t, \qquad d_1 = .2\, u, \quad d_t = m \sum_{s < t} q_s d_s \Big/ \sum_{s < t} q_s,
 
-``q_t`` being the shares of the rounds, and ``nu`` the standard deviation of the noise of all of them along a slope: a
-normal error along every coordinate that is independent of the first. A round's part of what the fit costs grows by one
-factor from each to the next, of `GROWTHS` the one with which that error is least. With many people and a large epsilon
-noise hardly says where a sum is asked, and nearly all is left to the last round; with few it is the other way round.
-The noise of the estimate is the same for all of them.
+``q_t`` being the shares of the rounds: a normal error along every coordinate that is independent of the first.
 
 **The clip** is one of the multiples by a power of the root of two (to 8 binary digits) of the 95 % quantile of the
 length of public scores, up to the longest that somebody within the schema's bounds is taken to have. It makes the
@@ -64,12 +58,6 @@ and 3) standard errors from the ordinary one with 300,000 people, with half of i
 3 and 9 % of a standard error.
 """
 
-GROWTHS = (2, 3, 4, 5, 6, 7)
-"""What rounds may cost over the ones before them."""
-
-SMALLEST_SHARE = Fraction(1, 60)
-"""That of the first round, at least: a site counts later rounds as parts of its size, and takes no more than 64."""
-
 MOST_TIMES = 2.0**40
 """The longest clip over the shortest, at most: 81 are tried."""
 
@@ -103,6 +91,8 @@ class Clipping:
         The coordinates that belong to a whitened row, of each predictor; of hazards those of covariates.
     first : int
         At which number of a row of ``unseen`` they begin.
+    shares : sequence of float
+        Those of the rounds, 1 in sum.
     bounded : bool
         Whether the model bounds residuals, as for a binary outcome.
     """
@@ -115,6 +105,7 @@ class Clipping:
     unseen: UnseenPeople | None
     blocks: Sequence[IntArray]
     first: int
+    shares: Sequence[float]
     bounded: bool
 
     def chosen(self, sites: Sequence[tuple[int, float]]) -> Fraction:
@@ -134,35 +125,20 @@ class Clipping:
         near = errors + squares <= SPARE * np.min(errors + squares)
         return clips[int(np.flatnonzero(near)[-1])]
 
-    def noise(self, clip: Fraction, sites: Sequence[tuple[int, float]]) -> float:
-        """Return ``nu``: what the noise of all rounds makes an estimate of these sites err by along a slope."""
-        (A,) = self._tried(np.array([float(clip)])).A
-        precision = np.zeros_like(A)
-        for people, sd in sites:
-            precision += (max(people, 1) / (sd * float(clip))) ** 2 * A.T @ A
-        return float(np.sqrt(np.mean(np.diag(np.linalg.inv(precision))[self.own])))
-
-    def proportions(self, rounds: int, *, noise: float) -> tuple[int, ...]:
-        """Return what rounds cost, in proportion, with which distances do least; ``noise`` as `noise` says."""
-        tried = [tuple(growth**t for t in range(rounds)) for growth in GROWTHS]
-        tried = [each for each in tried if sum(each) * SMALLEST_SHARE <= 1]
-        return min(tried, key=lambda each: self._missed(each, noise))
-
-    def allowance(self, clip: Fraction, *, proportions: Sequence[int], noise: float) -> Allowance:
+    def allowance(self, clip: Fraction) -> Allowance:
         """Return what a clip, and where sums are asked for, may do to an estimate."""
         found = self._tried(np.array([float(clip)])).moved.allowance(self.apart)
         beside = np.zeros(len(self.theta))
-        beside[self.own] = self._missed(proportions, noise) ** 2
+        beside[self.own] = self._missed**2
         return Allowance(share=found.share, covariance=found.covariance + np.diag(beside))
 
-    def _missed(self, proportions: Sequence[int], noise: float) -> float:
-        """Return the standard deviation of what a distance hides along a coordinate."""
-        shares = np.array(proportions) / sum(proportions)
+    @property
+    def _missed(self) -> float:
+        """The standard deviation of what a distance hides along a coordinate."""
         distances = [SCALE * self.unit]
-        for t in range(1, len(shares)):
-            before, done = MISSED * float(np.average(distances, weights=shares[:t])), float(np.sum(shares[:t]))
-            distances.append(1.0 / float(np.hypot(1.0 / distances[0], 1.0 / np.hypot(before, noise / np.sqrt(done)))))
-        return MISSED * float(np.dot(shares, distances))
+        for t in range(1, len(self.shares)):
+            distances.append(MISSED * float(np.average(distances, weights=self.shares[:t])))
+        return MISSED * float(np.dot(self.shares, distances))
 
     def _clips(self) -> list[Fraction]:
         """Return the clips to try, from the quantile on: it is 0 where most public people have the weight 0."""

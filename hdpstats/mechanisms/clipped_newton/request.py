@@ -97,10 +97,7 @@ from hdpstats.records.model import AnyModel
 from hdpstats.solvers.objective import Rows
 
 PROPORTIONS = {1: (1,), 2: (2, 8), 3: (1, 3, 6), 4: (1, 2, 3, 4)}
-"""How the rounds share what they cost together, by their number, in the first recipe of queries.
-
-Since the second it is chosen (`hdpstats.mechanisms.clipped_newton.clip`).
-"""
+"""How the rounds share what they cost together, by their number."""
 
 FEWEST_PER_COEFFICIENT = 12
 """Public people per coefficient without whom expectations over them are worth too little."""
@@ -121,10 +118,8 @@ class Rounds(FitInRounds):
         The public fit.
     clip : Fraction
         The longest score of a person.
-    proportions : tuple of int
-        What the rounds cost, in proportion.
     allowance : Allowance
-        What the clip takes, and what it and the places where sums are asked for may do to an estimate.
+        What the clip takes, and what it may do to an estimate.
     raked : mapping of str to RakedSite
         The people that sums of sites are compared with, where these were described.
     sites, schema_sha256, public_sha256, replicate
@@ -135,12 +130,11 @@ class Rounds(FitInRounds):
     outcomes: Outcomes
     fit: PublicFit
     clip: Fraction
-    proportions: tuple[int, ...]
     allowance: Allowance
     raked: Mapping[str, RakedSite] = field(default_factory=dict)
 
 
-def costs_of(epsilon: Fraction, delta: Fraction, *, proportions: Sequence[int]) -> tuple[Fraction, ...]:
+def costs_of(epsilon: Fraction, delta: Fraction, *, rounds: int) -> tuple[Fraction, ...]:
     """Return the squared Gaussian parameter of each round: together at most that of (epsilon, delta).
 
     Raises
@@ -150,30 +144,31 @@ def costs_of(epsilon: Fraction, delta: Fraction, *, proportions: Sequence[int]) 
 
     Examples
     --------
-    >>> [round(float(cost), 4) for cost in costs_of(Fraction(1), Fraction(1, 10**6), proportions=(1, 3, 6))]
+    >>> [round(float(cost), 4) for cost in costs_of(Fraction(1), Fraction(1, 10**6), rounds=3)]
     [0.0056, 0.0168, 0.0336]
     """
     if delta == 0:
-        if len(proportions) != 1:
+        if rounds != 1:
             raise MechanismError(
                 "clipped_newton needs a delta for several rounds: fit(..., delta=1e-6); without one use "
                 "mechanism='objective', or hdp.mechanisms.ClippedNewton(rounds=1)",
                 available=("objective",),
             )
         return (Fraction(0),)
-    return shared(square_of(epsilon, delta), proportions, MU_SQUARED_GRAIN)
+    return shared(square_of(epsilon, delta), PROPORTIONS[rounds], MU_SQUARED_GRAIN)
 
 
-def shares_of(proportions: Sequence[int]) -> tuple[float, ...]:
+def shares_of(rounds: int) -> tuple[float, ...]:
     """Return the shares of the rounds of a fit in what they cost, which are those in the average of their sums."""
+    proportions = PROPORTIONS[rounds]
     return tuple(part / sum(proportions) for part in proportions)
 
 
-def noise_of_clip(epsilon: Fraction, delta: Fraction, *, dimension: int, relation: Relation) -> float:
+def noise_of_clip(epsilon: Fraction, delta: Fraction, *, rounds: int, dimension: int, relation: Relation) -> float:
     """Return the standard deviation of the noise in the average of all rounds, for a clip of 1; rounding aside."""
     if delta == 0:
         return float(relation.persons_changed * np.sqrt(dimension + 1.0)) / float(epsilon)
-    return float(relation.persons_changed / np.sqrt(float(square_of(epsilon, delta))))
+    return float(relation.persons_changed / np.sqrt(float(sum(costs_of(epsilon, delta, rounds=rounds)))))
 
 
 def clip_at(outcomes: Outcomes, theta: FloatArray, *, level: float) -> Fraction:

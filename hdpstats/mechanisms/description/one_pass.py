@@ -37,7 +37,7 @@ def sums_of_mapped(
 ) -> dict[str, IntArray]:
     """Return the sums (2,) of the features of number and square of columns of numbers in memory, in units.
 
-    They are the integers of their values added; people of weight 0 add 0, as whoever misses one of these cells must.
+    They are the integers of their values added. Whoever misses one of these cells must have the weight 0, and adds 0.
     """
     described = [each for each in columns if not each.levels]
     numbers = [plain(np.asarray(values[each.name], dtype=np.float64)) for each in described]

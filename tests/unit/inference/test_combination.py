@@ -10,7 +10,6 @@ from hdpstats.inference.combination import (
     InformedPoint,
     bias,
     combine_points,
-    mean_moments,
     scalar_weight,
     shares,
     unshrink,
@@ -120,7 +119,7 @@ def test_the_bias_of_a_small_site_is_known():
     unshrunk = []
     for theta in points:
         moved = replace(known, part=replace(site, release=replace(site.release, theta=tuple(theta.tolist()))))
-        H = mean_moments(known.information, moved.between(truth)).H
+        H = known.information.over(moved.between(truth)).H
         unshrunk.append(unshrink(theta, centre=public.centre, ridge=ridge, H=H))
     found = bias(known, at, point=truth)
     measured = np.mean(unshrunk, axis=0) - truth

@@ -1,10 +1,11 @@
+import hashlib
 import shutil
 from fractions import Fraction
 
 import pytest
 
 from hdpstats._base.errors import InsufficientBudget, LedgerError
-from hdpstats.ledger import KnownHead, Ledger, back_up, count_as_spent, restore, verify_file
+from hdpstats.ledger import KnownHead, KnownQuery, Ledger, back_up, count_as_spent, restore, verify_file
 from hdpstats.ledger.backup import UNKNOWN_CHARGES
 from hdpstats.ledger.leases import Holder
 from hdpstats.ledger.records import Account
@@ -19,7 +20,7 @@ def backup(tmp_path):
 
 
 def last_head(ledger, source="the site"):
-    return KnownHead(head=ledger.head, entries=len(ledger.verify().hashes), source=source)
+    return KnownHead(head=ledger.head, entries=len(ledger.verify().hashes), source=source, is_last=True)
 
 
 def test_a_backup_is_the_ledger_to_the_last_entry_and_its_owners_alone(filled, backup, path, cost, request_for):
@@ -72,6 +73,54 @@ def test_a_backup_that_is_older_than_a_known_head_is_not_restored(filled, backup
     with pytest.raises(LedgerError, match=r"nothing shows that the backup .* is the newest.*--site SITE\.YAML"):
         restore(backup, place)
     assert not place.exists()
+
+
+def test_a_head_of_which_nobody_knows_that_it_is_the_last_restores_nothing_by_itself(
+    filled, backup, path, tmp_path, cost, request_for
+):
+    ledger, place = Ledger.open_existing(path, dataset="trial"), tmp_path / "again.db"
+    noted = KnownHead(head=ledger.head, source="--head")
+    back_up(path, backup)
+    with pytest.raises(LedgerError, match=r"does not show that nothing was charged after it.*--nothing-since"):
+        restore(backup, place, known=[noted])
+    ledger.charge(request_for(7), cost("0.125"))
+    back_up(path, backup.with_name("tuesday.backup"))
+    stale, tuesday = noted, backup.with_name("tuesday.backup")
+    with pytest.raises(LedgerError, match=r"itself goes on to entry .* not the last one"):
+        restore(tuesday, place, known=[stale], nothing_since=True)
+    released = [each for each in verify_file(backup).hashes if each != noted.head][-1]
+    other = KnownHead(head="a" * 64, source="of another site", account="b" * 64)
+    for known in ([stale], [stale, KnownHead(head=released)], [stale, other]):
+        made = restore(backup, place, known=known, nothing_since=True)
+        assert made.verification == verify_file(backup)
+        place.unlink()
+    later = KnownHead(head=ledger.head, source="ann/release.json")
+    with pytest.raises(LedgerError, match=r"lacks entry .* known from ann/release\.json"):
+        restore(backup, place, known=[stale, later], nothing_since=True)
+    with pytest.raises(LedgerError, match="nothing shows that the backup"):
+        restore(backup, place, known=[other], nothing_since=True)
+    assert restore(tuesday, place, known=[stale], count_as_spent=True).counted_as_spent
+
+
+def test_a_query_that_was_to_be_charged_and_is_not_there_contradicts_that_nothing_was(
+    filled, backup, path, tmp_path, cost, request_for
+):
+    ledger, place = Ledger.open_existing(path, dataset="trial"), tmp_path / "again.db"
+    back_up(path, backup)
+    noted = KnownHead(head=ledger.head)
+
+    def written(question, account=ledger.identity):
+        sha256 = hashlib.sha256(question.encode()).hexdigest()
+        return KnownQuery(sha256=sha256, account=account, source="site.request-costs.jsonl")
+
+    options, charged, other = {"known": [noted], "nothing_since": True}, request_for(1).query_json, '{"kind":"other"}'
+    with pytest.raises(LedgerError, match=r"jsonl has 1 queries that were to be charged .* lacks"):
+        restore(backup, place, queries=[written(charged), written(other)], **options)
+    made = restore(backup, place, queries=[written(charged), written(other, account="of others")], **options)
+    assert made.verification == verify_file(path)
+    place.unlink()
+    kept = last_head(ledger)
+    assert not restore(backup, place, queries=[written(other)], known=[kept]).counted_as_spent  # it was refused then
 
 
 def test_a_restored_ledger_replaces_none(filled, backup, path, cost):

@@ -27,7 +27,7 @@ def binary(X=X):
 
 
 def clipping(**options):
-    given = {"apart": 0.15, "unit": 1.0, "unseen": None, "bounded": True} | options
+    given = {"apart": 0.15, "unit": 1.0, "unseen": None, "shares": (0.1, 0.3, 0.6), "bounded": True} | options
     return Clipping(outcomes=binary(), theta=THETA, own=np.array([1]), blocks=[np.arange(2)], first=0, **given)
 
 
@@ -66,44 +66,15 @@ def test_several_sites_have_one_clip_that_of_all_their_people():
 
 def test_without_a_clip_only_the_distance_counts():
     longest = Fraction(score_quantile(binary(), THETA, level=1.0))
-    found = clipping().allowance(longest, proportions=(1, 3, 6), noise=0.0)
+    found = clipping().allowance(longest)
     # The first round is asked .2 from the truth, of which a fifth is missed; and so on.
-    first = 0.2
-    second = (first**-2 + (MISSED * first) ** -2) ** -0.5
-    third = (first**-2 + (MISSED * (0.1 * first + 0.3 * second) / 0.4) ** -2) ** -0.5
+    first, second = 0.2, MISSED * 0.2
+    third = MISSED * (0.1 * first + 0.3 * second) / 0.4
     assert found.share == pytest.approx(0.0, abs=1e-12)
     assert np.sqrt(found.covariance[1, 1]) == pytest.approx(
         MISSED * (0.1 * first + 0.3 * second + 0.6 * third), rel=1e-6
     )
-    once = clipping().allowance(longest, proportions=(1,), noise=0.0)
-    assert once.covariance[1, 1] == pytest.approx((MISSED * 0.2) ** 2, rel=1e-6)
-
-
-def test_noise_of_earlier_rounds_counts_as_a_distance_and_none_is_beyond_that_of_the_public_fit():
-    none, some, much = (clipping()._missed((1, 3, 6), noise) for noise in (0.0, 0.02, 100.0))
-    assert none < some < much
-    assert much == pytest.approx(MISSED * 0.2, rel=1e-3)
-
-
-def test_the_last_round_gets_more_where_noise_is_smaller():
-    """So that hardly anything rests on sums that were asked for far from the truth."""
-    noises = (0.3, 0.03, 0.003)
-    found = [clipping().proportions(3, noise=noise) for noise in noises]
-    assert found == [(1, 2, 4), (1, 3, 9), (1, 7, 49)]
-    for proportions, noise in zip(found, noises, strict=True):
-        assert clipping()._missed(proportions, noise) <= clipping()._missed((1, 3, 6), noise) * 1.001
-    assert clipping()._missed((1, 7, 49), 0.003) < 0.6 * clipping()._missed((1, 3, 6), 0.003)
-    assert clipping().proportions(1, noise=0.01) == (1,)
-    assert all(sum(clipping().proportions(rounds, noise=0.0)) <= 60 for rounds in (2, 3, 4))
-
-
-def test_the_noise_along_slopes_is_that_of_all_sites():
-    clip = Fraction(score_quantile(binary(), THETA, level=1.0))
-    one, two = (clipping().noise(clip, [(10_000, NOISE)] * count) for count in (1, 2))
-    assert one / two == pytest.approx(np.sqrt(2.0))
-    chance = 1.0 / (1.0 + np.exp(-X @ THETA))
-    A = np.mean((chance * (1.0 - chance))[:, None, None] * X[:, :, None] * X[:, None, :], axis=0)
-    assert one == pytest.approx(NOISE * float(clip) / 10_000 * np.sqrt(np.linalg.inv(A @ A)[1, 1]), rel=1e-6)
+    assert clipping(shares=(1.0,)).allowance(longest).covariance[1, 1] == pytest.approx((MISSED * 0.2) ** 2, rel=1e-6)
 
 
 def test_the_allowance_holds_what_the_clip_does_to_people_whose_slope_changes():
@@ -124,7 +95,7 @@ def test_the_allowance_holds_what_the_clip_does_to_people_whose_slope_changes():
         for _ in range(30):  # asked at the solution itself, so that only the clip counts
             told = expected(outcomes, theta, asked=[(theta, 1.0)], clip=clip)
             theta = theta + response_of(told.information) @ (told.mean - sum_at(theta))
-        found = clipping(apart=tau).allowance(Fraction(clip), proportions=(1, 3, 6), noise=0.0)
+        found = replace(clipping(apart=tau)).allowance(Fraction(clip))
         assert 0.1 * abs(theta[1] - ordinary[1]) < np.sqrt(found.covariance[1, 1])
         assert abs(theta[1] - ordinary[1]) < 2.0 * np.sqrt(found.covariance[1, 1])
 

@@ -50,7 +50,7 @@ def test_the_quantile_of_scores_counts_outcomes_by_their_probability():
 
 @pytest.mark.parametrize("rounds", PROPORTIONS)
 def test_rounds_share_all_that_may_be_spent(rounds):
-    costs = costs_of(EPSILON, DELTA, proportions=PROPORTIONS[rounds])
+    costs = costs_of(EPSILON, DELTA, rounds=rounds)
     whole = mu_of(EPSILON, DELTA) ** 2
     assert len(costs) == rounds
     assert (1 - Fraction(1, 10**15)) * whole <= sum(costs) <= whole
@@ -59,9 +59,9 @@ def test_rounds_share_all_that_may_be_spent(rounds):
 
 
 def test_without_a_delta_there_is_one_round():
-    assert costs_of(EPSILON, Fraction(0), proportions=(1,)) == (Fraction(0),)
+    assert costs_of(EPSILON, Fraction(0), rounds=1) == (Fraction(0),)
     with pytest.raises(MechanismError, match="needs a delta"):
-        costs_of(EPSILON, Fraction(0), proportions=(1, 7, 49))
+        costs_of(EPSILON, Fraction(0), rounds=3)
 
 
 def test_too_few_public_people_are_refused():
@@ -72,7 +72,7 @@ def test_too_few_public_people_are_refused():
 
 
 def site(records=5000, *, epsilon=EPSILON, delta=DELTA, rounds=3):
-    costs = costs_of(epsilon, delta, proportions=PROPORTIONS[rounds])
+    costs = costs_of(epsilon, delta, rounds=rounds)
     return SiteRounds(records=records, records_sd=0.0, epsilon=epsilon, delta=delta, costs=costs)
 
 
@@ -85,7 +85,6 @@ def make_state(sites=None):
         outcomes=made,
         fit=fit,
         clip=Fraction(1),
-        proportions=PROPORTIONS[3],
         allowance=Allowance(share=0.0, covariance=np.zeros((3, 3))),
         sites={"A": site()} if sites is None else sites,
         schema_sha256="a" * 64,

@@ -43,7 +43,6 @@ def planned(made, fit, sizes, *, noise_sd, shares=(1.0,), records_sd=0.0, raked=
         outcomes=made,
         fit=fit,
         clip=Fraction(CLIP),
-        proportions=(1,),
         allowance=Allowance(share=0.0, covariance=np.zeros((3, 3))),
         raked=raked or {},
         sites=sites,

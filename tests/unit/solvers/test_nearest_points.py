@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hdpstats.solvers import nearest as module
+from hdpstats.solvers import nearest_points as module
 from hdpstats.solvers import searches
-from hdpstats.solvers.nearest import nearest, nested_nearest, squared_distances
+from hdpstats.solvers.nearest_points import nearest, nested_nearest, squared_distances
 from tests.examples import examples
 
 TREES, PRODUCTS = 0, 10**18
