@@ -131,6 +131,7 @@ def test_no_head_is_read_without_end(institution, running):
         assert not (everything(stream) or b"").startswith(b"HTTP/1.1 200")
 
 
+@pytest.mark.wide
 @pytest.mark.filterwarnings("ignore:this release was charged 2 times")
 def test_a_site_killed_at_work_released_nothing_uncharged_and_goes_on_where_it_was(institution, mortal):
     asked = [histogram(epsilon="1/1000", replicate=30_000 + number) for number in range(100)]

@@ -232,5 +232,7 @@ class LedgerMachine(RuleBasedStateMachine):
             self.folder.cleanup()
 
 
-LedgerMachine.TestCase.settings = settings(max_examples=12, stateful_step_count=15, deadline=None)
+LedgerMachine.TestCase.settings = settings(
+    max_examples=6 if settings().derandomize else 12, stateful_step_count=15, deadline=None
+)
 TestLedgerMachine = LedgerMachine.TestCase
