@@ -24,6 +24,7 @@ import pandas as pd
 import rpy2.rinterface as ri
 
 import hdpstats.api as hdp
+from hdpstats._base.progress import notes_worded
 from hdpstats.api import ArgumentError, HdpError
 from r_bridge import guard, handles, results, studies
 from r_bridge.arguments import check, converted, single_values
@@ -97,6 +98,8 @@ _RULES: Final[tuple[tuple["re.Pattern[str]", _Written], ...]] = (
         r"dp_\1",
     ),
     (re.compile(r"(?<==) ?\[([^\]]*)\]"), r"c(\1)"),
+    (re.compile(r"(?<=\blabels=)\("), "c("),
+    (re.compile(r"`hdpstats warm-up`"), "dp_warm_up()"),
     (re.compile(r"(\w)\[T\.([^\]]+)\]"), r"\1\2"),
     (re.compile(r"(?<![(\w])Intercept\b"), "(Intercept)"),
     (
@@ -156,6 +159,8 @@ def in_words_of_r(message: str) -> str:
     'give budget = dp_budget(epsilon = 1), not 3; complete = TRUE says so'
     >>> in_words_of_r("column 'True=None' is missing: age=Continuous(18, 100)")
     "column 'True=None' is missing: age = dp_continuous(18, 100)"
+    >>> in_words_of_r("the other way round it is Binary(labels=('2', '1')); `hdpstats warm-up` does it beforehand")
+    "the other way round it is dp_binary(labels = c('2', '1')); dp_warm_up() does it beforehand"
     """
     pieces = re.split(r"('[^']*'|\"[^\"]*\")", message)
     return "".join(piece if place % 2 else _plain(piece) for place, piece in enumerate(pieces))
@@ -218,7 +223,12 @@ def answer(name: Any, arguments: Any) -> Any:
     """Run the function of that name and return the reply: ``status`` is "value", "error" or "interrupt"."""
     printed = io.StringIO()
     # What is around Python's part is not interrupted: a signal that comes so late is seen once R has the reply.
-    with guard.suspending(), warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(printed):
+    with (
+        guard.suspending(),
+        warnings.catch_warnings(record=True) as caught,
+        contextlib.redirect_stdout(printed),
+        notes_worded(in_words_of_r),
+    ):
         for kind in (RuntimeWarning, UserWarning):  # in R they are warnings, whatever Python's filters make of them
             warnings.simplefilter("always", kind)
         try:

@@ -28,7 +28,7 @@ def scene(rows: int, points: int, p: int) -> tuple[Points, Points]:
 
 def hdpstats(rows: Points, points: Points) -> Places:
     """Return the places of the nearest points, exactly."""
-    from hdpstats.solvers import nearest as nearest_module
+    from hdpstats.solvers import nearest_points as nearest_module
 
     if len(rows) == 2:  # the first call, whose time does not count: compile what large searches use
         nearest_module.TREE_PAIRS = 0  # from now on: trees need not wait for searches that include compiling
@@ -67,14 +67,14 @@ def flat(rows: Points, points: Points) -> Places:
 
 def brute(rows: Points, points: Points) -> Places:
     """Return the places by the definition, one row after the other."""
-    from hdpstats.solvers.nearest import squared_distances
+    from hdpstats.solvers.nearest_points import squared_distances
 
     return np.array([squared_distances(row, points).argmin() for row in rows])
 
 
 def nested(rows: Points, points: Points, sizes: list[int]) -> list[Places]:
     """Return the counts in all nested sets, in one pass."""
-    from hdpstats.solvers.nearest import nested_nearest
+    from hdpstats.solvers.nearest_points import nested_nearest
 
     counts = [np.zeros(size, dtype=np.int64) for size in sizes]
     for block in nested_nearest(rows, points, sizes):

@@ -39,6 +39,7 @@ class Loops(Enum):
     SCORES = "scores of each person, cut to a length"
     HAZARDS = "spells"
     DESCRIPTIONS = "features of people"
+    SUMS = "sums of numbers of people"
 
 
 _FOLDERS: Final[set[Path]] = set()

@@ -5,7 +5,9 @@ They are for work whose length is public only: how many steps a solver takes on 
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final, TypeVar
 
 from hdpstats._base.no_warnings import silence
 
@@ -18,10 +20,23 @@ def progress(items: Iterable[T], *, total: int | None = None, label: str = "") -
     return iter(items if bar is None else bar(items, total=total, desc=label, delay=1.0, leave=False))
 
 
+_WORDED: Final[ContextVar[Callable[[str], str]]] = ContextVar("how notes are worded", default=str)
+
+
+@contextmanager
+def notes_worded(by: Callable[[str], str]) -> Iterator[None]:
+    """Let notes be worded by a function, as for users of another language."""
+    token = _WORDED.set(by)
+    try:
+        yield
+    finally:
+        _WORDED.reset(token)
+
+
 def note(words: str) -> None:
     """Tell the user of something on standard error, where there is one; never of private rows."""
     if sys.stderr is not None:
-        sys.stderr.write(f"hdpstats: {words}\n")
+        sys.stderr.write(f"hdpstats: {_WORDED.get()(words)}\n")
         sys.stderr.flush()
 
 

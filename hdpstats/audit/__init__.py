@@ -7,8 +7,12 @@ one: proofs are in docstrings and in ``vignettes/explanation``.
 * ``density``: The exact privacy loss of objective perturbation, and a search for the neighbours where it is largest.
 * ``fingerprint``: The last bits of released doubles, which may tell what a release was computed from.
 * ``guarantees``: The table of guarantees: of everything that the package offers, its proof, and what searches found.
+* ``laws``: The exact distribution of a sampler: its code is run for all outcomes of its coins.
+* ``noise_laws``: The exact distributions of the noise mechanisms on neighbouring inputs; wrong coins planted.
+* ``noise_mechanisms``: What draws of each noise mechanism show: lower bounds of epsilon, last bits.
 * ``outputs``: What outputs on neighbouring data sets show: a lower bound on epsilon, and whether anything but numbers
   differs.
+* ``page``: The table of guarantees as a page.
 * ``qualification``: Whether this installation computes what it should, with a report for a validation file.
 * ``replay``: Record an answer on one data set, replay it on a neighbour: what differs must be inputs of noise alone.
 * ``scale``: Whether the noise that a computation draws is as large as its claim says.

@@ -252,7 +252,7 @@ def _unpack(
     cells = (others + 2) * (slopes + 1)
     rows = cube[:, :cells].reshape(len(cube), others + 2, slopes + 1)
     z = reach * (2.0 * rows[..., 1:] - 1.0)
-    X = np.concatenate([np.ones_like(z[..., :1]), z], axis=-1) if intercept else z
+    X = np.concatenate([np.ones((*z.shape[:-1], 1)), z], axis=-1) if intercept else z
     which = np.ceil(rows[..., 0] * len(outcomes)).astype(np.int64) - 1
     y = np.array(outcomes)[np.clip(which, 0, len(outcomes) - 1)]
     shared = np.floor(10.0 ** (4.0 * cube[:, cells : cells + others]))

@@ -8,9 +8,7 @@ inputs of noise, in units of what the noise was scaled to. *Planted* are mistake
 purpose, and how many of them were caught: by replays, or by the size of the noise that is drawn
 (`hdpstats.audit.scale`).
 
-Below it a row for each sampler of noise, which the mechanisms share: a lower bound of epsilon from draws, at a claim of
-1 and of 2, and what the last bits of releases certify; with two controls that must fail. All bounds hold together with
-probability 1 - 1e-9.
+Rows name the noise that they draw: what is known of it is in `hdpstats.audit.noise_mechanisms`, once for all rows.
 """
 
 import math
@@ -26,8 +24,6 @@ import pandas as pd
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.audit.cases import CASES, SETTINGS, Asked, Case, Setting, computed, offered, pairs
-from hdpstats.audit.fingerprint import fingerprint
-from hdpstats.audit.outputs import epsilon_lower_bound
 from hdpstats.audit.replay import Replay, cost_at, replays
 from hdpstats.audit.scale import FoundScale, noise_scale
 from hdpstats.mechanisms import registry
@@ -36,15 +32,33 @@ from hdpstats.mechanisms.exponential import site as exponential
 from hdpstats.mechanisms.minimiser import PreparedPoint
 from hdpstats.mechanisms.public_hessian import PublicHessianQuery
 from hdpstats.noise import BallNoise, BoxNoise, CylinderNoise, PermuteAndFlip, RoundedNormal, TwoSidedGeometric
-from hdpstats.noise.exact import bits, lift, round_down
 from hdpstats.privacy.budget import MechanismName
-from hdpstats.privacy.gaussian import delta_of_square
-from hdpstats.privacy.proofs import PROOFS
+from hdpstats.privacy.proof_index import PROOFS
 from hdpstats.records.query import Query
 from hdpstats.schema.table import PrivateTable
 
-JOINT_ALPHA: Final = 1e-9
-"""The probability with which any of the bounds on samplers may be wrong."""
+_NOISES: Final = {
+    "two-sided geometric noise": "two-sided geometric",
+    "ball noise": "ball",
+    "box noise": "box",
+    "cylinder noise": "cylinder",
+    "normal noise": "rounded normal",
+    "permute-and-flip": "permute-and-flip",
+    "sampling by potentials": "exponential mechanism",
+}
+
+
+def noise_rows(name: str) -> tuple[str, ...]:
+    """Return the rows of the table of noise mechanisms that what a replay calls noise stands in.
+
+    >>> noise_rows("noise in the objective, cylinder norm")
+    ('noise in an objective', 'cylinder')
+    """
+    if name == "normal noise in the objective":
+        return "normal noise in an objective", "rounded normal"
+    if name.startswith("noise in the objective, "):
+        return "noise in an objective", name.removeprefix("noise in the objective, ").removesuffix(" norm")
+    return (_NOISES[name],)
 
 
 @final
@@ -73,6 +87,8 @@ class Guarantee:
         What differed on a neighbour that must not; empty unless there is a leak.
     planted : dict of str to bool
         For each mistake that was planted, whether it was caught.
+    noises : tuple of str
+        The noise that was drawn, by the names of the table of noise mechanisms.
     """
 
     case: Case
@@ -82,6 +98,7 @@ class Guarantee:
     claimed: Claim
     differences: tuple[str, ...]
     planted: dict[str, bool]
+    noises: tuple[str, ...]
 
     @property
     def holds(self) -> bool:
@@ -127,7 +144,8 @@ def checked(case: Case, setting: Setting, question: Asked, *, pairs_of_each: int
     """Return the row of one question."""
     prepared = registry.prepare(question.query, question.site_facts)
     found = _replayed(question.compute, setting, pairs_of_each)
-    at_points = _largest_cost(question, setting, pairs_of_each)
+    at_points, inside = _largest_cost(question, setting, pairs_of_each)
+    drawn = [each.noise for replay in found for each in replay.inputs]
     return Guarantee(
         case=case,
         setting=setting,
@@ -139,6 +157,7 @@ def checked(case: Case, setting: Setting, question: Asked, *, pairs_of_each: int
         claimed=claim_of(prepared),
         differences=tuple(dict.fromkeys(words for each in found for words in each.differences)),
         planted=_planted(question, setting, claim_of(prepared)) if plant else {},
+        noises=tuple(dict.fromkeys(row for name in (*inside, *drawn) for row in noise_rows(name))),
     )
 
 
@@ -173,11 +192,11 @@ def _replayed(compute: Callable[[pd.DataFrame], Any], setting: Setting, most: in
     return [each for data, others in pairs(setting, most=most) for each in replays(compute, data, others)]
 
 
-def _largest_cost(question: Asked, setting: Setting, most: int) -> Claim:
-    """Return the largest cost of noise in an objective at far and near points, where there is any."""
+def _largest_cost(question: Asked, setting: Setting, most: int) -> tuple[Claim, tuple[str, ...]]:
+    """Return the largest cost of noise in an objective at far and near points, and its name, where there is any."""
     prepared = registry.prepare(question.query, question.site_facts)
     if not isinstance(prepared, PreparedPoint) or prepared.calibration.perturbation is None:
-        return Claim(epsilon=0.0, mu=0.0)
+        return Claim(epsilon=0.0, mu=0.0), ()
     inside, dimension = prepared.calibration.perturbation, prepared.person_loss.dimension
     ridge = np.full(dimension, float(prepared.query.ridge))
 
@@ -193,7 +212,8 @@ def _largest_cost(question: Asked, setting: Setting, most: int) -> Claim:
         for other in map(rows, neighbours)
         for point in _points(np.array(prepared.query.centre))
     ]
-    return Claim(epsilon=max(each.loss for each in costs), mu=max(each.mu for each in costs))
+    largest = Claim(epsilon=max(each.loss for each in costs), mu=max(each.mu for each in costs))
+    return largest, (costs[0].noise,)
 
 
 def _points(centre: FloatArray) -> Iterator[FloatArray]:
@@ -295,8 +315,10 @@ def _caught(compute: Callable[[pd.DataFrame], Any], question: Asked, setting: Se
     return scale_of(compute, question, setting).too_little
 
 
-LOOKS: Final = (16, 64, 256, 1024, 4096)
+LOOKS: Final = (4, 16, 64)
 """After how many runs the size of noise is judged; choices among few candidates need the most."""
+REPEATS: Final = 64
+"""How often each draw of a run is made."""
 
 
 def scale_of(
@@ -304,217 +326,4 @@ def scale_of(
 ) -> FoundScale:
     """Compare the noise of a computation with that of a question, on one data set."""
     data, _ = next(pairs(setting, most=1))
-    return noise_scale(compute, data, claimed=question.compute, looks=looks)
-
-
-# Samplers.
-
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SamplerAudit:
-    """What draws of one sampler show.
-
-    Attributes
-    ----------
-    name : str
-        The sampler.
-    bounds : dict of float to float
-        For each claimed epsilon a lower bound of the true one, from draws.
-    last_bits : float
-        What the last bits of releases certify at a claim of 1; NaN where it releases no number.
-    is_control : bool
-        Whether it was broken on purpose and must fail.
-    """
-
-    name: str
-    bounds: dict[float, float]
-    last_bits: float
-    is_control: bool = False
-
-    @property
-    def holds(self) -> bool:
-        """Whether no bound is above its claim."""
-        return all(bound <= claim for claim, bound in self.bounds.items()) and not self.last_bits > 1.0
-
-
-_STEPS: Final = 64
-_GRID: Final = Fraction(1, 2**20)
-
-
-def sampler_audits(
-    *, draws: int = 20_000, releases: int = 24_000, laplace: Callable[[float, int], Any] | None = None
-) -> Iterator[SamplerAudit]:
-    """Yield what draws of each sampler show, and of two that are broken on purpose.
-
-    Parameters
-    ----------
-    draws, releases
-        How many draws each bound rests on, and each look at last bits.
-    laplace
-        A sampler in floating point as a control, from a query and a number to releases: numpy's Laplace noise.
-    """
-    alpha = JOINT_ALPHA / 32
-    for name, make in _SAMPLERS.items():
-        bounds = {claim: _bound(make, claim, 1, draws, alpha) for claim in (1.0, 2.0)}
-        last = math.nan if name == "permute-and-flip" else _last_bits(make, releases, alpha)
-        yield SamplerAudit(name=name, bounds=bounds, last_bits=last)
-    halved = {claim: _bound(_SAMPLERS["ball"], claim, 2, draws, alpha) for claim in (1.0, 2.0)}
-    yield SamplerAudit(name="control: half the noise (ball)", bounds=halved, last_bits=math.nan, is_control=True)
-    if laplace is not None:
-        last = fingerprint(laplace, releases=releases, alpha=alpha).epsilon
-        yield SamplerAudit(name="control: numpy's Laplace noise", bounds={}, last_bits=last, is_control=True)
-
-
-Draws = Callable[[Fraction, int, int], FloatArray]
-"""From a rate (per lattice step), a displacement in steps and a number to so many outputs around it."""
-
-
-def _vectors(make: Callable[[Fraction], Any]) -> Draws:
-    def draw(rate: Fraction, steps: int, count: int) -> FloatArray:
-        noise = make(rate)
-        drawn = np.array([noise.draw()[0] for _ in range(count)], dtype=float)
-        return np.asarray(drawn + steps)
-
-    return draw
-
-
-def _singles(rate: Fraction, steps: int, count: int) -> FloatArray:
-    return np.array(TwoSidedGeometric(rate=rate).draws(count), dtype=float) + steps
-
-
-def _choices(rate: Fraction, steps: int, count: int) -> FloatArray:
-    """Return which of two candidates is chosen, the second of which costs so much less, or none."""
-    choice = PermuteAndFlip(rate=rate)
-    return np.array([choice.draw([steps, _STEPS - steps]) for _ in range(count)], dtype=float)
-
-
-_SAMPLERS: Final[dict[str, Draws]] = {
-    "two-sided geometric": _singles,
-    "ball": _vectors(lambda rate: BallNoise(dimension=1, rate=rate)),
-    "box": _vectors(lambda rate: BoxNoise(dimension=1, rate=rate)),
-    "cylinder": _vectors(
-        lambda rate: CylinderNoise(
-            dimension=2, rate=rate, radius=Fraction(1), grid_axis=Fraction(1), grid_ball=Fraction(1)
-        )
-    ),
-    "permute-and-flip": _choices,
-}
-
-
-def _bound(draw: Draws, claim: float, mistake: int, draws: int, alpha: float) -> float:
-    """Return a lower bound of epsilon where one person moves the query by so many steps that it should be the claim."""
-    moved = 2 * _STEPS if draw is _choices else _STEPS  # a difference of two costs moves by twice as much
-    rate = round_down(Fraction(claim) * mistake / moved, 64)
-    return epsilon_lower_bound(draw(rate, 0, draws), draw(rate, _STEPS, draws), alpha=alpha)
-
-
-def _last_bits(draw: Draws, releases: int, alpha: float) -> float:
-    rate = round_down(1 / (1 / _GRID + 1), 64)
-
-    def release(query: float, count: int) -> FloatArray:
-        return lift([int(z) for z in draw(rate, round(query / float(_GRID)), count)], _GRID)
-
-    return fingerprint(release, releases=releases, alpha=alpha).epsilon
-
-
-def naive_laplace(query: float, count: int) -> FloatArray:
-    """Return the query plus Laplace noise of scale 1 computed in floating point, as textbooks have it: a control.
-
-    It is the logarithm of a uniform number of 53 bits. Its last bits tell the query.
-    """
-    drawn = np.frombuffer(bits(64 * count).to_bytes(8 * count, "little"), dtype="<u8")
-    uniform = (drawn >> np.uint64(11)) * 2.0**-53 - 0.5
-    return np.asarray(query - np.sign(uniform) * np.log1p(-2.0 * np.minimum(np.abs(uniform), 0.5 - 2.0**-53)))
-
-
-def normal_audit(*, draws: int = 20_000) -> SamplerAudit:
-    """Return what draws of rounded normal noise show, at the delta that its mu gives each claim.
-
-    A sampler of mu = 1 is (epsilon, delta)-private with the delta of `hdpstats.privacy.gaussian`.
-    """
-    noise, alpha = RoundedNormal(dimension=1, sd=Fraction(_STEPS), grid=Fraction(1)), JOINT_ALPHA / 32
-    one, other = (np.array([noise.draw()[0] + moved for _ in range(draws)], dtype=float) for moved in (0, _STEPS))
-    bounds = {
-        claim: epsilon_lower_bound(one, other, alpha=alpha, delta=float(delta_of_square(Fraction(claim), Fraction(1))))
-        for claim in (1.0, 2.0)
-    }
-    return SamplerAudit(name="rounded normal", bounds=bounds, last_bits=math.nan)
-
-
-# The page.
-
-
-def page(rows: Sequence[Guarantee], samplers: Sequence[SamplerAudit], *, about: str) -> str:
-    """Return the table as a page in Markdown."""
-    lines = [
-        "# The table of guarantees",
-        "",
-        about,
-        "",
-        "A row for everything that the package offers: what is asked, of which family of models, under which "
-        "relation, and of people with one row or several. **Found** is the largest privacy loss that was found "
-        "between neighbouring data sets, **claimed** is what the ledger is charged (epsilon, or mu of normal noise): "
-        "found must not be above claimed. **Planted** are mistakes that were put into the same computation on purpose, "
-        "and how many of them were caught. A search can refute a claim and cannot prove one; the proof is named in "
-        "each row. "
-        "[How the searches work, and how to run them yourself](../check-it-yourself.py).",
-        "",
-        "| what is asked | relation | person | found | claimed | share | planted, caught | proof |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    lines += [_line(row) for row in rows]
-    missed = sorted({name for row in rows for name, caught in row.planted.items() if not caught})
-    lines += [""]
-    planted, caught = (sum(count(row.planted) for row in rows) for count in (len, lambda found: sum(found.values())))
-    words = f"NOT CAUGHT everywhere: {', '.join(missed)}." if missed else "All of them are caught."
-    lines += [
-        f"{planted} mistakes were planted, and {caught} caught. {words} Leaks show on two pairs of neighbours. Too "
-        "little noise shows there where neighbours come near to the sensitivity, and else by the size of what is "
-        f"drawn: {LOOKS[0]} to {LOOKS[-1]} runs on one data set are compared with the noise that the claim needs, so "
-        "that enough noise is taken for too little with a probability of 1e-12 at each look.",
-        "",
-    ]
-    lines += [
-        "## Samplers of noise",
-        "",
-        "Lower bounds of epsilon from draws (Clopper-Pearson), at a claimed epsilon of 1 and of 2, and what the last "
-        "bits of releases certify at a claim of 1. All bounds hold together with probability 1 - 1e-9. Controls are "
-        "broken on purpose and must fail. Normal noise of mu = 1 is judged at the delta that it gives each claim.",
-        "",
-        "| sampler | bound at 1 | bound at 2 | last bits | |",
-        "|---|---|---|---|---|",
-    ]
-    lines += [_sampler_line(each) for each in samplers]
-    return "\n".join(lines) + "\n"
-
-
-def _line(row: Guarantee) -> str:
-    found, claimed = (
-        f"mu {each.mu:.3g}" if row.claimed.mu and not row.claimed.epsilon else f"{each.epsilon:.3g}"
-        for each in (row.found, row.claimed)
-    )
-    person = "several rows" if row.setting.several else "one row"
-    planted = f"{len(row.planted)}, {sum(row.planted.values())}" if row.planted else "not planted"
-    where = "; ".join(dict.fromkeys(_linked(name) for name in row.mechanisms))
-    word = "" if row.holds else " **REFUTED**"
-    return (
-        f"| {row.case.name} | {row.setting.relation.value} | {person} | {found}{word} | {claimed} | {row.share:.3f} | "
-        f"{planted} | {where} |"
-    )
-
-
-def _linked(name: MechanismName) -> str:
-    proof = PROOFS[name]
-    return f"`{proof.module}`" if proof.page is None else f"[{proof.page}](../explanation/{proof.page}.md)"
-
-
-def _sampler_line(audit: SamplerAudit) -> str:
-    bounds = [f"{max(0.0, audit.bounds[claim]):.2f}" if claim in audit.bounds else "" for claim in (1.0, 2.0)]
-    last = "" if math.isnan(audit.last_bits) else f"{audit.last_bits:.2f}"
-    word = (
-        ("fails, as it must" if not audit.holds else "**NOT CAUGHT**")
-        if audit.is_control
-        else ("holds" if audit.holds else "**REFUTED**")
-    )
-    return f"| {audit.name} | {bounds[0]} | {bounds[1]} | {last} | {word} |"
+    return noise_scale(compute, data, claimed=question.compute, looks=looks, repeats=REPEATS)

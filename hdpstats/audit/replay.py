@@ -203,26 +203,32 @@ class DrawnNoise:
     costs: tuple[int, ...] = ()
 
 
-def draws_in(call: Callable[[Any], Any], data: Any) -> list[DrawnNoise]:
+def draws_in(call: Callable[[Any], Any], data: Any, *, repeats: int = 1) -> list[tuple[DrawnNoise, ...]]:
     """Run a computation on data, and return what it drew, draw by draw; the coins of sampling by rejection are one.
+
+    Every draw is made so many times, from the same sampler: the computation goes on with the first.
 
     Raises
     ------
     ArgumentError
         If it raises an error.
     """
-    recorder = _Recorder()
+    recorder = _Recorder(repeats=repeats)
     seen = _run(call, data, recorder, Draw())
     if seen.exception is not None:
         raise ArgumentError(f"call must run on data: {seen.exception[0]}: {seen.exception[1]}", argument="call")
     drawn = [
-        DrawnNoise(noise=each.distribution, numbers=each.numbers, costs=each.costs)
+        tuple(
+            DrawnNoise(noise=each.distribution, numbers=numbers, costs=each.costs)
+            for numbers in (each.numbers, *each.repeated)
+        )
         for each in recorder.draws
         if not _is_proposal(each.distribution)
     ]
     if recorder.coins:
         coins = Coins(rate=recorder.potentials[0][0], exponents=tuple(recorder.exponents))
-        drawn.append(DrawnNoise(noise=coins, numbers=tuple(map(int, recorder.coins))))
+        thrown = zip(*([int(first), *map(int, more)] for first, more in recorder.coins), strict=True)
+        drawn.append(tuple(DrawnNoise(noise=coins, numbers=numbers) for numbers in thrown))
     return drawn
 
 
@@ -277,6 +283,7 @@ class _Drawn:
     added: dict[int, Any] = field(default_factory=dict)
     kept: dict[int, Any] = field(default_factory=dict)
     costs: tuple[int, ...] = ()
+    repeated: tuple[tuple[int, ...], ...] = ()
 
 
 class _Noise(int):
@@ -298,16 +305,17 @@ class _Noise(int):
 
 
 class _Recorder:
-    """Records the draws of one run; with one ``before`` it replays that one's draws and sums."""
+    """Records the draws of one run, each of them so often; with one ``before`` it replays its draws and sums."""
 
-    def __init__(self, before: "_Recorder | None" = None) -> None:
+    def __init__(self, before: "_Recorder | None" = None, *, repeats: int = 1) -> None:
         self.before = before
+        self._more = range(repeats - 1)
         self.draws: list[_Drawn] = []
         self.others: list[tuple[FloatArray, Any, float, str]] = []
         self.points: list[tuple[minimiser.Perturbation | None, Rows, FloatArray, FloatArray, Any]] = []
         self.potentials: list[tuple[Fraction, int]] = []
         self.lowest: list[Any] = []
-        self.coins: list[bool] = []
+        self.coins: list[tuple[bool, tuple[bool, ...]]] = []
         self.exponents: list[float] = []
         self.pending: minimiser.Perturbation | None = None
         self.leaks: list[str] = []
@@ -321,7 +329,8 @@ class _Recorder:
         """Return the numbers of a draw, each of which tells what it is added to."""
         known = self._known(distribution)
         numbers = tuple(map(int, sample())) if known is None else known.numbers
-        self.draws.append(_Drawn(distribution, numbers))
+        repeated = tuple(tuple(map(int, sample())) for _ in self._more)
+        self.draws.append(_Drawn(distribution, numbers, repeated=repeated))
         noises = []
         for coordinate, number in enumerate(numbers):
             noise = _Noise(number)
@@ -333,7 +342,8 @@ class _Recorder:
         """Return the choice of a draw that was recorded, or make it."""
         known = self._known(distribution)
         place = sample() if known is None else known.numbers[0]
-        self.draws.append(_Drawn(distribution, (place,), costs=tuple(map(int, costs))))
+        repeated = tuple((sample(),) for _ in self._more)
+        self.draws.append(_Drawn(distribution, (place,), costs=tuple(map(int, costs)), repeated=repeated))
         return place
 
     def _known(self, distribution: Any) -> _Drawn | None:
@@ -414,8 +424,9 @@ class _Recorder:
     def coin(self, run: Callable[[], bool], exponent: float) -> bool:
         place = len(self.coins)
         self.exponents.append(exponent)
-        self.coins.append(run() if self.before is None else self.before.coins[place])
-        return self.coins[-1]
+        shown = run() if self.before is None else self.before.coins[place][0]
+        self.coins.append((shown, tuple(run() for _ in self._more)))
+        return shown
 
     # What was found.
 

@@ -26,6 +26,7 @@ import numpy as np
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
+from hdpstats._base.validation import integer
 from hdpstats.audit.replay import Coins, DrawnNoise, draws_in, measured
 from hdpstats.inference import draws
 from hdpstats.noise import BallNoise, BoxNoise, CylinderNoise, PermuteAndFlip, RoundedNormal, TwoSidedGeometric
@@ -64,7 +65,12 @@ class FoundScale:
 
 
 def noise_scale(
-    compute: Callable[[Any], Any], data: Any, *, claimed: Callable[[Any], Any], looks: Sequence[int] = (16, 64, 256)
+    compute: Callable[[Any], Any],
+    data: Any,
+    *,
+    claimed: Callable[[Any], Any],
+    looks: Sequence[int] = (16, 64, 256),
+    repeats: int = 1,
 ) -> FoundScale:
     """Compare the noise that a computation draws with that of what is claimed.
 
@@ -78,11 +84,15 @@ def noise_scale(
         A computation of which the noise is as claimed: it is run once, for the distributions that it draws from.
     looks
         After how many runs in all it is judged; too little noise ends it.
+    repeats
+        How often each draw of a run is made, by the sampler that the run calls: the computation goes on with the
+        first, and all are judged. Sixteen runs of 64 tell as much as 1024 runs where draws have the same distribution
+        in each run.
 
     Raises
     ------
     ArgumentError
-        If one of them raises an error.
+        If one of them raises an error, or a number is out of range.
 
     Examples
     --------
@@ -96,17 +106,18 @@ def noise_scale(
     """
     if not looks or any(step <= 0 for step in looks):
         raise ArgumentError("looks must be numbers of runs above 0", argument="looks")
-    reference = draws_in(claimed, data)
+    repeats = integer(repeats, name="repeats", lower=1, upper=10**6)
+    reference = [each[0] for each in draws_in(claimed, data)]
     sums, counts, runs = np.zeros(len(reference)), np.zeros(len(reference)), 0
     rng = draws.generator(codec.sha256("noise_scale"))
     for look in looks:
         while runs < look:
-            drawn = draws_in(compute, data)
+            drawn = draws_in(compute, data, repeats=repeats)
             runs += 1
-            if not _alike(reference, drawn):
+            if not _alike(reference, [each[0] for each in drawn]):
                 return FoundScale(runs=runs, pvalue=0.0)
-            for place, (claim, own) in enumerate(zip(reference, drawn, strict=True)):
-                sizes = -np.log(np.maximum(_sizes(claim, own, rng), 1e-300))
+            for place, (claim, repeated) in enumerate(zip(reference, drawn, strict=True)):
+                sizes = -np.log(np.maximum(_sizes(claim, repeated, rng), 1e-300))
                 sums[place] += float(np.sum(sizes))
                 counts[place] += len(sizes)
         found = FoundScale(runs=runs, pvalue=_pvalue(sums, counts))
@@ -131,42 +142,48 @@ def _pvalue(sums: FloatArray, counts: FloatArray) -> float:
     return min(1.0, float(np.min(tails, initial=1.0)) * len(tails))
 
 
-def _sizes(claim: DrawnNoise, own: DrawnNoise, rng: draws.Generator) -> FloatArray:
-    """Return the probabilities with which claimed noise is as small as what was drawn."""
-    noise = claim.noise
+def _sizes(claim: DrawnNoise, repeated: Sequence[DrawnNoise], rng: draws.Generator) -> FloatArray:
+    """Return the probabilities with which claimed noise is as small as each of the draws of one sampler."""
+    noise, own = claim.noise, repeated[0]
+    drawn = np.array([[float(number) for number in each.numbers] for each in repeated])
     if isinstance(noise, PermuteAndFlip):
-        below, at = _as_cheap(float(noise.rate), own.costs, own.numbers[0])
-        return np.asarray([below + at * rng.random()])
+        below, at = _as_cheap(float(noise.rate), own.costs)
+        chosen = drawn[:, 0].astype(int)
+        return np.asarray(below[chosen] + at[chosen] * rng.random(len(chosen)))
     if isinstance(noise, Coins):
         refused = -np.expm1(-np.array(own.noise.exponents) / ALLOWED)
-        shares = rng.random(len(refused))
-        return np.asarray(np.where(np.array(own.numbers) == 0, shares * refused, refused + shares * (1.0 - refused)))
-    return _as_small(noise, np.abs(np.array([float(number) for number in own.numbers])), rng)
+        shares = rng.random(drawn.shape)
+        return np.asarray(np.where(drawn == 0, shares * refused, refused + shares * (1.0 - refused)).ravel())
+    return _as_small(noise, np.abs(drawn), rng)
 
 
 def _as_small(noise: Any, numbers: FloatArray, rng: draws.Generator) -> FloatArray:
+    """Return the probabilities for draws (R, D): one for each number where numbers are independent, else one a draw."""
     from scipy.stats import chi2, gamma
 
-    if isinstance(noise, TwoSidedGeometric) or (isinstance(noise, BallNoise) and len(numbers) == 1):
+    D = numbers.shape[1]
+
+    if isinstance(noise, TwoSidedGeometric) or (isinstance(noise, BallNoise) and D == 1):
+        single = numbers.ravel()
         q = math.exp(-float(noise.rate) / ALLOWED)
-        to = 1.0 - 2.0 * q ** (numbers + 1.0) / (1.0 + q)
-        below = np.where(numbers > 0, 1.0 - 2.0 * q**numbers / (1.0 + q), 0.0)
-        return np.asarray(below + (to - below) * rng.random(len(numbers)))
+        to = 1.0 - 2.0 * q ** (single + 1.0) / (1.0 + q)
+        below = np.where(single > 0, 1.0 - 2.0 * q**single / (1.0 + q), 0.0)
+        return np.asarray(below + (to - below) * rng.random(len(single)))
     whole = numbers + 1.0
     if isinstance(noise, RoundedNormal):
-        length = float(np.linalg.norm(whole)) * float(noise.grid) / (float(noise.sd) * ALLOWED)
-        return np.asarray([chi2.cdf(length**2, len(whole))])
+        lengths = np.linalg.norm(whole, axis=1) * float(noise.grid) / (float(noise.sd) * ALLOWED)
+        return np.asarray(chi2.cdf(lengths**2, D))
     if isinstance(noise, BallNoise | BoxNoise | CylinderNoise):
-        size = measured(noise, whole)[1] * float(noise.rate) / ALLOWED
-        return np.asarray([gamma.cdf(size, len(whole))])
+        sizes = np.array([measured(noise, each)[1] for each in whole])
+        return np.asarray(gamma.cdf(sizes * float(noise.rate) / ALLOWED, D))
     raise ArgumentError(f"{type(noise).__name__} has no known distribution of sizes", argument="claimed")
 
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 
 
-def _as_cheap(rate: float, costs: Sequence[int], chosen: int) -> tuple[float, float]:
-    r"""Return the probabilities that permute-and-flip chooses something cheaper than what was chosen, and as cheap.
+def _as_cheap(rate: float, costs: Sequence[int]) -> tuple[FloatArray, FloatArray]:
+    r"""Return, for each candidate, the probabilities that permute-and-flip chooses a cheaper one, and one as cheap.
 
     In a random order each candidate comes before the i-th with a probability ``t`` that is uniform, and all before it
     are refused: :math:`P(i) = a_i \int_0^1 \prod_{j \ne i} (1 - a_j t)\,dt`, with ``a`` what is accepted.
@@ -178,4 +195,5 @@ def _as_cheap(rate: float, costs: Sequence[int], chosen: int) -> tuple[float, fl
     integrals = [float(_WEIGHTS @ np.prod(np.delete(refused, i, axis=1), axis=1)) / 2.0 for i in range(len(costs))]
     chances = accepted * np.array(integrals)
     chances /= chances.sum()
-    return float(np.sum(chances[away < away[chosen]])), float(np.sum(chances[away == away[chosen]]))
+    below = np.array([np.sum(chances[away < own]) for own in away])
+    return below, np.array([np.sum(chances[away == own]) for own in away])

@@ -43,7 +43,7 @@ from hdpstats.ledger.analysts import Quota
 from hdpstats.ledger.location import allocate, file_of, locate, patience, shown
 from hdpstats.ledger.records import Verification, checked_sha256
 from hdpstats.privacy.budget import Budget
-from hdpstats.privacy.charging import agreed
+from hdpstats.privacy.composition import agreed
 
 FORMAT = "hdpstats head 1"
 MOST_ENTRIES = 2**31 - 1

@@ -5,8 +5,8 @@ transaction that only reads; from then on the rows are in this process's memory 
 waits for the database.
 
 **Types come from the schema.** The columns are those that the query names. Their cells are mapped one by one as those
-of files are (`hdpstats.schema.coerce`): numbers, truth values, decimals and texts are read, anything else (a date, an
-array, bytes) is a missing cell. Nothing is inferred from cells. Let the query make numbers of dates: days since an
+of files are (`hdpstats.schema.cell_maps`): numbers, truth values, decimals and texts are read, anything else (a date,
+an array, bytes) is a missing cell. Nothing is inferred from cells. Let the query make numbers of dates: days since an
 index date, not the date.
 
 **Rows stay the same as long as the ledger does.** The site keeps a hash of the rows, as of files

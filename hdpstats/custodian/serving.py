@@ -64,7 +64,7 @@ from hdpstats.custodian.timing import Overruns
 from hdpstats.ledger import Disclosure, Ledger
 from hdpstats.ledger.location import file_of, locate
 from hdpstats.noise.exact import bits
-from hdpstats.schema import coerce
+from hdpstats.schema import cell_maps
 from hdpstats.schema.check import ColumnCheck, RowsCheck, check
 from hdpstats.schema.columns import Binary, Categorical, Column, Duration
 from hdpstats.schema.parquet import files_of, frame_of
@@ -433,7 +433,7 @@ def read_rows(path: Path) -> pd.DataFrame:
             argument="data",
         )
     with silence():
-        return pd.DataFrame({name: coerce.joined([part[name] for part in parts]) for name in parts[0]})
+        return pd.DataFrame({name: cell_maps.joined([part[name] for part in parts]) for name in parts[0]})
 
 
 def _read_rows(path: Path) -> pd.DataFrame:

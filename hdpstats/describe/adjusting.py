@@ -22,7 +22,7 @@ from hdpstats.public.weighted_curves import WeightedRows
 from hdpstats.records import codec
 from hdpstats.results.adjustment import Adjustment
 from hdpstats.results.facts import design_of
-from hdpstats.results.propensity import Weighting, imbalance_left, rows_for_errors
+from hdpstats.results.propensity import Weighting, complete_share, imbalance_left, rows_for_errors
 from hdpstats.results.survival_curves import WITHIN
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.sites import Study
@@ -65,6 +65,8 @@ class Adjusting:
         Public rows with the outcome: design rows (n, p), treatment, end of follow-up and its cause (n,).
     causes : int
         How many causes there are.
+    complete : float
+        The share of private people who are expected to lack no cell, and so count.
     """
 
     weighting: Weighting
@@ -74,6 +76,7 @@ class Adjusting:
     time: FloatArray
     cause: IntArray
     causes: int
+    complete: float
 
     @classmethod
     def of(cls, study: Study, weighting: Weighting, outcome: Outcome) -> "Adjusting":
@@ -93,6 +96,7 @@ class Adjusting:
             time=time,
             cause=cause,
             causes=outcome.causes,
+            complete=complete_share(study, weighting, outcome.names),
         )
 
     def adjusted(self, tables: Sequence[LifeTable], errors: PropensityErrors, *, seed: str) -> tuple[LifeTable, ...]:
@@ -124,7 +128,7 @@ class Adjusting:
         return {"adjusted": adjustment}
 
     def expected_tables(self, numbers: DescribedNumbers, *, records: int, recorded: str) -> tuple[LifeTable, ...]:
-        """Return the tables that so many people are expected to give.
+        """Return the tables that so many people are expected to give, of whom some lack a cell.
 
         Public rows tell the hazards and censorings of an arm, and the private propensity its weight.
         """
@@ -132,7 +136,7 @@ class Adjusting:
         width = 0 if query.follow_up is None else query.follow_up.cells
         cells = numbers.follow_up[:-1].reshape(2, width)
         shares = cells / np.maximum(cells.sum(axis=1, keepdims=True), 1e-300)
-        scaled = np.append(records * self.people.overlap * shares.ravel(), 0.0)
+        scaled = np.append(self.complete * records * self.people.overlap * shares.ravel(), 0.0)
         tables = life_tables(replace(numbers, follow_up=scaled), within=WITHIN[recorded])
         return self.adjusted(tables, self._propensity(NO_SEED)[0], seed=NO_SEED)
 

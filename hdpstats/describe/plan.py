@@ -169,7 +169,7 @@ def planned_numbers(study: Study, asked: Mapping[str, DescriptionQuery], people:
 def set_aside(study: Study, asked: Mapping[str, DescriptionQuery], people: Mapping[str, int]) -> str:
     """Say what releases with normal noise would set aside of accounts that are not divided yet; empty where nothing.
 
-    It is what the charge would do (`hdpstats.privacy.charging.Balance.divided_for`), from what accounts at hand have
+    It is what the charge would do (`hdpstats.privacy.composition.Balance.divided_for`), from what accounts at hand have
     now; of an account elsewhere the rule is said.
     """
     if not any(query.delta for query in asked.values()):

@@ -15,7 +15,7 @@ from hdpstats.describe.plan import DescriptionPlan, plan_description
 from hdpstats.describe.tables import public_cohort
 from hdpstats.formulas.compiler import compile_survival
 from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease, RowsOfPerson, costs_of
-from hdpstats.mechanisms.description.follow_up import FollowUpCells
+from hdpstats.mechanisms.description.public_cells import FollowUpCells
 from hdpstats.mechanisms.description.request import (
     checked_times,
     described_columns,

@@ -16,7 +16,7 @@ from hdpstats.formulas.compiler import compile_survival
 from hdpstats.formulas.expressions import Categories, Variable, columns_of
 from hdpstats.formulas.parser import Term, parse_survival
 from hdpstats.mechanisms.description import DescriptionQuery
-from hdpstats.mechanisms.description.follow_up import CrossedColumn, FollowUpCells
+from hdpstats.mechanisms.description.public_cells import CrossedColumn, FollowUpCells
 from hdpstats.mechanisms.description.request import checked_times, ends_of, smallest_share
 from hdpstats.mechanisms.description.site import levels_of, prepare
 from hdpstats.privacy.budget import epsilons_of, release_delta, requested

@@ -39,19 +39,35 @@ shrunk by it. The draws are the same for every release, and symmetric: the symme
 every coordinate has each stratum of the normal distribution once. Errors are drawn with the moments of each of these
 points in turn.
 
-**Bias.** Scores are not linear. Where the released point is :math:`e_j` off, :math:`E\,s(\theta_0 + e_j) = H E e_j +
-\tfrac12 E\,s''[e_j, e_j]`, so that :math:`u_j` has the bias
+**How the ridge is taken out.** The ridge may have pulled far, as where public people are treated by the opposite rule
+and epsilon is small. Scores bend on the way: the curvature at its end is not by how much they change. Where curvature
+does not depend on outcomes, or hardly as that of counts, the mean of it on the way is,
 
-.. math:: -\tfrac12 H_j^{-1} s''[C_j], \qquad
-          C_j = (H_j + \Lambda)^{-1} \{J_j + N_j + \Lambda^2 \Delta \Delta'\} (H_j + \Lambda)^{-1}, \quad
-          \Delta = \theta_0 - c,
+.. math:: s(\hat\theta_j) - s(\theta_0) = \bar H_j (\hat\theta_j - \theta_0), \qquad
+          \bar H_j = \int_0^1 H_j\{\theta_0 + t (\hat\theta_j - \theta_0)\} dt, \qquad
+          u_j = \hat\theta_j + \bar H_j^{-1} \Lambda (\hat\theta_j - c),
 
-as maximum likelihood has in small samples (Cox and Snell 1968), noise and ridge included. It is of the order of one
-over the number of people and small beside the error of one site, whose estimate is left as it is. But errors of many
-sites average out and their biases do not: with several sites it is taken off, where curvature does not depend on
-outcomes, so that :math:`s''` is known from public rows. Derivatives are differences over one standard deviation along
-each principal direction of :math:`C_j`: where errors are large scores flatten, and a derivative would overstate. It is
-taken off at the last point: where moments are computed meanwhile, a shift of that order changes them by little.
+with :math:`u_j - \theta_0 = -\bar H_j^{-1} (S + b)` exactly. :math:`\bar H_j` is averaged over the points that stand
+for :math:`\theta_0`, and computed by two nodes each (`NODES`). With the curvature at the pooled point in its place an
+estimate that was too far found little curvature there, and went farther: 95 % intervals covered .89 of the coefficients
+at epsilon .15 with 4,000 people and opposite rules, and errors were three times as large (now .95, 200 data sets). So
+it is but for losses of a location, and for hazards, where coefficients also change who is left.
+Sites are weighed with the curvature at the common point all the same, for the reason above.
+
+**Bias.** Scores are not linear, so that :math:`\bar H_j` varies with the error that it is divided by. With ``s''`` the
+derivative of the curvature, and :math:`m_j = -(H_j + \Lambda)^{-1} \Lambda (\theta_0 - c)` what the ridge pulls,
+:math:`u_j` has the bias of second order
+
+.. math:: -\tfrac12 \bar H_j^{-1} s''(\theta_0 + \tfrac23 m_j)[C_j], \qquad
+          C_j = \{H_j(\theta_0 + m_j) + \Lambda\}^{-1} (J_j + N_j) \bar H_j^{-1},
+
+as maximum likelihood has in small samples (Cox and Snell 1968), noise and ridge included: of :math:`C_j` the symmetric
+part counts. It is of the order of one over the number of people and small beside the error of one site, whose estimate
+is left as it is. But errors of many sites average out and their biases do not: with several sites it is taken off,
+where curvature does not depend on outcomes, so that :math:`s''` is known from public rows. Derivatives are differences
+over one standard deviation along each principal direction of :math:`C_j`: where errors are large scores flatten, and a
+derivative would overstate. It is taken off at the last point: where moments are computed meanwhile, a shift of that
+order changes them by little.
 """
 
 from collections.abc import Sequence
@@ -78,6 +94,12 @@ NEAR = 0.01
 
 PLACES = 4
 """Points that stand for where the truth may be: an even number, as they lie in pairs on both sides."""
+
+NODES = (0.5 - 0.5 / 3.0**0.5, 0.5 + 0.5 / 3.0**0.5)
+"""Where curvature is evaluated on the way from a released point to a place: Gauss and Legendre's rule of two points."""
+
+AT_CHANGE = 2.0 / 3.0
+"""Where on the way the mean curvature changes with the released point as that there does, times a half."""
 
 WEAK = 1.25
 """Standard deviation of the prior of these points along a whitened direction, in units of the loss's scale."""
@@ -138,9 +160,12 @@ class ReleasedPoint:
         """Return the released coefficients without the ridge's pull, for a Hessian ``H`` (D, D)."""
         return unshrink(self.theta, centre=self.centre, ridge=self.ridge, H=H)
 
-    def variance(self, at: Moments) -> FloatArray:
-        """Return the covariance ``H^-1 (J + N) H^-1`` (D, D) of the unshrunk coefficients."""
-        inverse = np.linalg.inv(at.H)
+    def variance(self, at: Moments, *, secant: FloatArray | None = None) -> FloatArray:
+        """Return the covariance ``H^-1 (J + N) H^-1`` (D, D) of the unshrunk coefficients.
+
+        ``H`` is the mean Hessian on the way to the truth where one is given, else that of the moments ``at`` it.
+        """
+        inverse = np.linalg.inv(at.H if secant is None else secant)
         return np.asarray(inverse @ (at.J + self.noise.covariance(at.H)) @ inverse)
 
 
@@ -157,20 +182,34 @@ class InformedPoint:
     part: ReleasedPoint
     information: Information
 
+    def between(self, place: FloatArray) -> tuple[FloatArray, ...]:
+        """Return points (D,) the mean of whose Hessians says how scores change from the released point to a place (D,).
+
+        Where that is not known of the information it is the place itself.
+        """
+        if not self.information.along_the_way:
+            return (place,)
+        theta = self.part.theta
+        return tuple(theta + share * (place - theta) for share in NODES)
+
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Combined:
     """Point estimates in whitened coordinates, and what they were computed with.
 
-    ``at``, ``unshrunk``, ``variances`` and ``shares`` (``W_j``) are of each site; ``private`` is ``u``; ``pooled`` is
+    Of each site: ``at`` are moments at the places, ``secants`` the mean Hessians on the way there, with which the ridge
+    was taken out, ``variances`` the covariances by the moments at the places, which sites are weighed by, ``along``
+    those by the mean Hessians, which the errors have, and ``shares`` are ``W_j``. ``private`` is ``u``; ``pooled`` is
     that of ``pooling``, or ``u`` without a public fit; ``places`` are where curvature is drawn, as often at each;
     ``allowance`` (D, D) is the covariance of an error that all sites share.
     """
 
     at: tuple[Moments, ...]
+    secants: tuple[FloatArray, ...]
     unshrunk: tuple[FloatArray, ...]
     variances: tuple[FloatArray, ...]
+    along: tuple[FloatArray, ...]
     shares: FloatArray
     private: FloatArray
     pooled: FloatArray
@@ -181,7 +220,7 @@ class Combined:
     @property
     def covariance(self) -> FloatArray:
         """The covariance (D, D) of ``u``."""
-        pairs = zip(self.shares, self.variances, strict=True)
+        pairs = zip(self.shares, self.along, strict=True)
         return np.asarray(self.allowance + sum(share @ each @ share.T for share, each in pairs))
 
 
@@ -284,15 +323,19 @@ def _start(sites: Sequence[InformedPoint]) -> FloatArray:
 
 def _at(sites: Sequence[InformedPoint], places: Sequence[FloatArray], allowance: FloatArray) -> Combined:
     """Return the estimates with the mean of moments at some points (D,), not pooled."""
-    at = tuple(mean_moments(each.information, places) for each in sites)
-    unshrunk = tuple(each.part.unshrunk(moments.H) for each, moments in zip(sites, at, strict=True))
+    at = tuple(each.information.over(places) for each in sites)
+    secants = tuple(_secant(each, places, moments) for each, moments in zip(sites, at, strict=True))
+    unshrunk = tuple(each.part.unshrunk(H) for each, H in zip(sites, secants, strict=True))
     variances = tuple(each.part.variance(moments) for each, moments in zip(sites, at, strict=True))
+    along = tuple(each.part.variance(moments, secant=H) for each, moments, H in zip(sites, at, secants, strict=True))
     W = shares(variances)
     u = weighted(W, unshrunk)
     return Combined(
         at=at,
+        secants=secants,
         unshrunk=unshrunk,
         variances=variances,
+        along=along,
         shares=W,
         private=u,
         pooled=u,
@@ -302,13 +345,11 @@ def _at(sites: Sequence[InformedPoint], places: Sequence[FloatArray], allowance:
     )
 
 
-def mean_moments(information: Information, places: Sequence[FloatArray]) -> Moments:
-    """Return the mean of the moments at some points (D,)."""
-    moments = [information.at(place) for place in places]
-    return Moments(
-        H=np.asarray(np.mean([each.H for each in moments], axis=0)),
-        J=np.asarray(np.mean([each.J for each in moments], axis=0)),
-    )
+def _secant(site: InformedPoint, places: Sequence[FloatArray], at: Moments) -> FloatArray:
+    """Return the mean Hessian (D, D) between the released point and some places (D,), of which ``at`` are moments."""
+    if not site.information.along_the_way:
+        return at.H
+    return site.information.over([point for place in places for point in site.between(place)]).H
 
 
 def _unbiased(sites: Sequence[InformedPoint], found: Combined, point: FloatArray) -> Combined:
@@ -326,9 +367,12 @@ def bias(site: InformedPoint, at: Moments, *, point: FloatArray) -> FloatArray:
     part, information = site.part, site.information
     if not information.canonical:
         return np.zeros_like(point)
-    solve = np.linalg.inv(at.H + part.ridge * np.eye(len(point)))
-    pull = part.ridge * (point - part.centre)
-    C = solve @ (at.J + part.noise.covariance(at.H) + np.outer(pull, pull)) @ solve
-    sizes, directions = np.linalg.eigh(C)
+    identity = np.eye(len(point))
+    pulled = -np.linalg.solve(at.H + part.ridge * identity, part.ridge * (point - part.centre))
+    way = information.over([point + share * pulled for share in NODES]).H
+    there = information.at(point + pulled).H + part.ridge * identity
+    C = np.linalg.inv(there) @ (at.J + part.noise.covariance(at.H)) @ np.linalg.inv(way)
+    sizes, directions = np.linalg.eigh(0.5 * (C + C.T))
     steps = (directions * np.sqrt(np.maximum(sizes, 0.0))).T
-    return np.asarray(-0.25 * np.linalg.solve(at.H, information.hessian_change(point, steps)))
+    change = information.hessian_change(point + AT_CHANGE * pulled, steps)
+    return np.asarray(-0.25 * np.linalg.solve(way, change))

@@ -1,8 +1,19 @@
 """Random draws for post-processing: deterministic given a release.
 
-The only place that draws from a numpy generator. Its seed is the SHA-256 of the release (of several sites' releases
-in their order; before anything was released, of the query), so that a release has one set of standard errors: in
-Python, in R, today and tomorrow. These draws protect nobody; noise that does comes from `hdpstats.noise` only.
+The only place that draws from a numpy generator. Its seed is the SHA-256 of the release (of several sites' releases in
+their order; before anything was released, of the query), so that a release has one set of standard errors: in Python,
+in R, today and tomorrow. (Errors of a fit are drawn with them by `hdpstats.inference.sandwich`.) These draws protect
+nobody; noise that does comes from `hdpstats.noise` only.
+
+**Draws that are not independent of each other** say as much as more that are. Draws *in opposite pairs* (antithetic
+variates) have the distribution of independent ones, and what is linear in them has no error of chance. Draws that are
+*matched* are moved linearly, so that their mean is 0 and their covariance the one that they are drawn from: what is
+quadratic in them, as a covariance of errors, has no error of chance, and quantiles have less (moment matching; both in
+Glasserman 2004, chapter 4).
+
+References
+----------
+P. Glasserman (2004), Monte Carlo Methods in Financial Engineering.
 """
 
 import numpy as np
@@ -19,13 +30,22 @@ __all__ = [
     "generator",
     "laplace",
     "latin_hypercube",
+    "matched",
     "nodes",
     "normal",
     "normals",
+    "opposite_normals",
+    "opposite_uniforms",
+    "pair_by_pair",
     "perturbation",
+    "spread",
     "symmetric",
     "through",
 ]
+
+
+FEWEST_MATCHED = 8
+"""Draws for each coordinate from which draws are matched: with fewer, moving them would change their distribution."""
 
 
 def generator(*sha256: str) -> Generator:
@@ -46,15 +66,23 @@ def latin_hypercube(rng: Generator, rows: int, count: int) -> FloatArray:
 
 def normal(rng: Generator, covariance: FloatArray, count: int) -> FloatArray:
     """Return ``count`` draws (count, D) of a centred normal distribution; a singular covariance is allowed."""
+    return spread(covariance, rng.standard_normal((count, len(covariance))))
+
+
+def spread(covariance: FloatArray, standard: FloatArray) -> FloatArray:
+    """Return draws (B, D) of a covariance (D, D) from ones of covariance one; a singular one is allowed.
+
+    Of a matrix that is not positive, but for rounding, the positive part counts.
+    """
     eigenvalues, vectors = np.linalg.eigh(covariance)
-    root = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
-    return np.asarray(rng.standard_normal((count, len(covariance))) @ root.T)
+    return np.asarray(standard @ (vectors * np.sqrt(np.maximum(eigenvalues, 0.0))).T)
 
 
-def normals(rng: Generator, covariances: FloatArray, *, each: int = 1) -> FloatArray:
-    """Return ``each`` draws in turn (B each, D) of B centred normal distributions (B, D, D), singular ones too."""
-    count, D = covariances.shape[:2]
-    standard = rng.standard_normal((count * each, D))
+def normals(covariances: FloatArray, standard: FloatArray) -> FloatArray:
+    """Return draws (N, D) of B centred normal distributions (B, D, D), singular ones too: N / B in turn of each.
+
+    ``standard`` (N, D) are standard normal draws.
+    """
     try:
         roots: FloatArray = np.asarray(np.linalg.cholesky(covariances), dtype=np.float64)
     except np.linalg.LinAlgError:
@@ -63,23 +91,81 @@ def normals(rng: Generator, covariances: FloatArray, *, each: int = 1) -> FloatA
     return through(roots, standard)
 
 
+def matched(sample: FloatArray) -> FloatArray:
+    """Return draws (N, k), of mean 0 and covariance one but for chance, moved linearly so that they are so exactly.
+
+    A coordinate is moved by those before it. Where there are fewer than `FEWEST_MATCHED` draws for each coordinate they
+    are returned as they are.
+
+    Examples
+    --------
+    >>> found = matched(generator("ab" * 32).standard_normal((400, 3)))
+    >>> bool(np.allclose(found.T @ found / 400, np.eye(3))), bool(np.allclose(found.mean(axis=0), 0.0))
+    (True, True)
+    """
+    count, k = sample.shape
+    if count < FEWEST_MATCHED * k:
+        return sample
+    centred = sample - sample.mean(axis=0)
+    root = np.linalg.cholesky(centred.T @ centred / count)
+    return np.asarray(centred @ np.linalg.inv(root).T)
+
+
+def opposite_normals(rng: Generator, count: int, columns: int) -> FloatArray:
+    """Return standard normal draws (count, columns) in opposite pairs: the second half are the first times -1.
+
+    Of an odd number one has no partner.
+    """
+    half = rng.standard_normal(((count + 1) // 2, columns))
+    return np.asarray(np.concatenate([half, -half])[:count])
+
+
+def pair_by_pair(count: int) -> IntArray:
+    """Return the places (count,) of draws in opposite pairs, those of a pair one after the other.
+
+    >>> pair_by_pair(6).tolist(), pair_by_pair(5).tolist()
+    ([0, 3, 1, 4, 2, 5], [0, 3, 1, 4, 2])
+    """
+    half = (count + 1) // 2
+    places = np.arange(2 * half).reshape(2, half).T.ravel()
+    return np.asarray(places[places < count])
+
+
+def opposite_uniforms(rng: Generator, count: int) -> FloatArray:
+    """Return draws (count,) from 0 to 1, one in each of as many equal parts, in opposite pairs ``u`` and ``1 - u``."""
+    pairs = (count + 1) // 2
+    half = (rng.permutation(pairs) + rng.uniform(size=pairs)) / (2 * pairs)
+    return np.asarray(np.concatenate([half, 1.0 - half])[:count])
+
+
 def through(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
     """Return products (N, D) of matrices (B, D, D) and vectors (N, D): each matrix's with N / B vectors in turn."""
     turns = vectors.reshape(len(matrices), -1, vectors.shape[1])
     return np.asarray((turns @ np.swapaxes(matrices, 1, 2)).reshape(vectors.shape), dtype=np.float64)
 
 
-def dirichlet(rng: Generator, rows: int, count: int, *, groups: IntArray | None = None) -> FloatArray:
+def dirichlet(
+    rng: Generator, rows: int, count: int, *, groups: IntArray | None = None, opposite: bool = False
+) -> FloatArray:
     """Return weights (count, rows), each row summing to 1: the Bayesian bootstrap (Rubin 1981).
 
-    Rows of a group above 0 (``groups`` (rows,)) have one more exponential factor in common.
+    Rows of a group above 0 (``groups`` (rows,)) have one more exponential factor in common. With ``opposite`` draws are
+    in opposite pairs: a row that weighs much in one weighs little in the other.
     """
-    gaps = rng.standard_exponential((count, rows))
+    gaps = _exponentials(rng, count, rows, opposite=opposite)
     if groups is not None:
-        together = rng.standard_exponential((count, int(np.max(groups, initial=0)) + 1))
+        together = _exponentials(rng, count, int(np.max(groups, initial=0)) + 1, opposite=opposite)
         together[:, 0] = 1.0
         gaps = gaps * together[:, groups]
     return np.asarray(gaps / gaps.sum(axis=1, keepdims=True))
+
+
+def _exponentials(rng: Generator, count: int, columns: int, *, opposite: bool) -> FloatArray:
+    """Return standard exponential draws (count, columns); of an opposite pair ``exp(-x) + exp(-y) = 1``."""
+    if not opposite:
+        return rng.standard_exponential((count, columns))
+    half = np.maximum(rng.standard_exponential(((count + 1) // 2, columns)), np.finfo(float).tiny)
+    return np.asarray(np.concatenate([half, -np.log(-np.expm1(-half))])[:count])
 
 
 def perturbation(rng: Generator, distribution: NoiseDistribution | NormalDistribution, *, count: int) -> FloatArray:

@@ -31,17 +31,16 @@ CLEAR = 3.0
 LEAST_SIZE = 0.05
 """The smallest number of people, over the noisy one, that is drawn."""
 
-REPEATED = (1, 2, 5, 10, 20)
+REPEATED = (1, 2, 5, 10, 20, 40)
 """So many draws of errors may share one draw of curvature."""
 
-WEIGHTED = 400_000
+WEIGHTED = 200_000
 """Terms of public people's losses that all draws of curvature of one site may have, as far as `REPEATED` allows."""
 
-WIDE = 24
-"""From so many coefficients on a draw of curvature is shared by twice as many draws of errors.
+WIDE, SHARED_WIDE = 24, 100
+"""From so many coefficients on a draw of curvature may be shared by so many draws of errors.
 
-A term then takes ten times as long as with eight coefficients. With 30 covariates of 200,000 people standard errors
-from 100 draws of curvature vary as much between seeds as those from 200.
+A term then takes ten times as long as with eight coefficients: half as many terms are computed as `WEIGHTED` says.
 """
 
 
@@ -61,6 +60,11 @@ class Information(ABC):
     def canonical(self) -> bool:
         """Whether moments at other coefficients tell how scores change."""
         return False
+
+    @property
+    def along_the_way(self) -> bool:
+        """Whether the mean of curvature between two coefficients is taken for how scores change on the way."""
+        return self.canonical
 
     @property
     def located(self) -> bool:
@@ -85,6 +89,10 @@ class Information(ABC):
     def at(self, theta: FloatArray) -> Moments:
         """Return the best guess at coefficients ``theta`` (D,)."""
 
+    def over(self, places: Sequence[FloatArray]) -> Moments:
+        """Return the mean of the best guesses at some coefficients (D,)."""
+        return mean_of([self.at(place) for place in places])
+
     def hessian_change(self, theta: FloatArray, steps: FloatArray) -> FloatArray:
         """Return ``sum_k {H(theta + s_k) - H(theta - s_k)} s_k`` (D,) of steps (k, D)."""
         return np.asarray(sum((self.at(theta + step).H - self.at(theta - step).H) @ step for step in steps))
@@ -98,13 +106,21 @@ class Information(ABC):
         """Return the moments (count, D, D) that belong to draws of the source; what is a site's own is drawn here."""
 
 
+def mean_of(moments: Sequence[Moments]) -> Moments:
+    """Return the mean of some moments."""
+    return Moments(
+        H=np.asarray(np.mean([each.H for each in moments], axis=0)),
+        J=np.asarray(np.mean([each.J for each in moments], axis=0)),
+    )
+
+
 def is_wide(side: PublicSide) -> bool:
     """Return whether a model has so many coefficients that fewer draws of curvature are made."""
     return side.dimension >= WIDE
 
 
 def draw_jointly(
-    rng: draws.Generator, informations: Sequence[Information], *, theta: FloatArray, count: int
+    rng: draws.Generator, informations: Sequence[Information], *, thetas: Sequence[FloatArray], count: int
 ) -> list[Moments]:
     """Return draws (count, D, D) of what the truth might be at each site; sites of one source vary together.
 
@@ -114,7 +130,9 @@ def draw_jointly(
     for each in informations:
         if each.source not in drawn:
             drawn[each.source] = each.draw(rng, count=count)
-    moments = [each.given(drawn[each.source], theta=theta, rng=rng) for each in informations]
+    moments = [
+        each.given(drawn[each.source], theta=theta, rng=rng) for each, theta in zip(informations, thetas, strict=True)
+    ]
     return [_of_sizes(rng, at, spread=each.spread_of_size) for at, each in zip(moments, informations, strict=True)]
 
 
@@ -122,7 +140,7 @@ def _of_sizes(rng: draws.Generator, moments: Moments, *, spread: float) -> Momen
     """Return moments (count, D, D) times what the number of people may be, over what it was taken to be."""
     if spread == 0.0:
         return moments
-    size = np.maximum(1.0 + spread * rng.standard_normal(len(moments.H)), LEAST_SIZE)[:, None, None]
+    size = np.maximum(1.0 + spread * draws.opposite_normals(rng, len(moments.H), 1), LEAST_SIZE)[:, :, None]
     return replace(moments, H=size * moments.H, J=size * moments.J)
 
 
@@ -158,6 +176,11 @@ class OverPublicPeople(Information):
         return self.public.canonical
 
     @property
+    def along_the_way(self) -> bool:
+        """Whether the mean of curvature between two coefficients is taken for how scores change on the way."""
+        return self.public.along_the_way
+
+    @property
     def located(self) -> bool:
         """Whether curvature vanishes far from public outcomes."""
         return self.public.located
@@ -165,11 +188,13 @@ class OverPublicPeople(Information):
     def repeated(self, errors: int) -> int:
         """Return the least number with which no more than `WEIGHTED` terms are computed, or the largest there is.
 
-        Where there are many coefficients it is doubled, see `WIDE`.
+        Where there are many coefficients more may share one, see `WIDE`.
         """
         terms = errors * self.public.people * self.public.cells
-        repeated = next((each for each in REPEATED if terms <= each * WEIGHTED), REPEATED[-1])
-        return 2 * repeated if is_wide(self.public) and errors % (2 * repeated) == 0 else repeated
+        wide = (SHARED_WIDE,) if is_wide(self.public) and errors % SHARED_WIDE == 0 else ()
+        may = (*REPEATED, *wide)
+        most = WEIGHTED // 2 if wide else WEIGHTED
+        return next((each for each in may if terms <= each * most), may[-1])
 
     @property
     def planned_draws(self) -> int:
@@ -179,8 +204,8 @@ class OverPublicPeople(Information):
         return min(MOST_PLANNED, max(FEWEST_PLANNED, WEIGHTED // (self.public.people * self.public.cells)))
 
     def draw(self, rng: draws.Generator, *, count: int) -> FloatArray:
-        """Return random weightings (count, people) of the public rows."""
-        return draws.dirichlet(rng, self.public.people, count, groups=self.public.invented)
+        """Return random weightings (count, people) of the public rows in opposite pairs."""
+        return draws.dirichlet(rng, self.public.people, count, groups=self.public.invented, opposite=True)
 
 
 @final
@@ -318,8 +343,16 @@ class ScoreNoise(ABC):
         """Return the covariance of ``b`` (D, D); for a stack of Hessians (B, D, D) one each, or one for all."""
 
     @abstractmethod
+    def standard(self, rng: draws.Generator, count: int) -> FloatArray:
+        """Return what draws of ``b`` are made of whatever ``H`` is, (count, k), of mean 0 and covariance one."""
+
+    @abstractmethod
+    def of(self, standard: FloatArray, H: FloatArray) -> FloatArray:
+        """Return draws of ``b`` (N, D) from `standard` ones (N, k), for Hessians (B, D, D) N / B in turn."""
+
     def draw(self, rng: draws.Generator, H: FloatArray, *, each: int = 1) -> FloatArray:
         """Return ``each`` draws of ``b`` in turn for a stack of Hessians (B, D, D), shape (B each, D)."""
+        return self.of(self.standard(rng, each * len(H)), H)
 
 
 @final
@@ -333,9 +366,13 @@ class InObjective(ScoreNoise):
         """Return the distribution's covariance."""
         return np.diag(self.distribution.variance)
 
-    def draw(self, rng: draws.Generator, H: FloatArray, *, each: int = 1) -> FloatArray:
+    def standard(self, rng: draws.Generator, count: int) -> FloatArray:
+        """Return draws of the distribution in standard deviations."""
+        return _standard(rng, self.distribution, count)
+
+    def of(self, standard: FloatArray, H: FloatArray) -> FloatArray:  # noqa: ARG002
         """Return draws of the distribution."""
-        return draws.perturbation(rng, self.distribution, count=each * len(H))
+        return standard * np.sqrt(self.distribution.variance)
 
 
 @final
@@ -351,9 +388,13 @@ class OnMinimiser(ScoreNoise):
         penalised = H + self.ridge * np.eye(H.shape[-1])
         return np.asarray(penalised @ np.diag(self.distribution.variance) @ penalised)
 
-    def draw(self, rng: draws.Generator, H: FloatArray, *, each: int = 1) -> FloatArray:
+    def standard(self, rng: draws.Generator, count: int) -> FloatArray:
+        """Return draws of the distribution in standard deviations."""
+        return _standard(rng, self.distribution, count)
+
+    def of(self, standard: FloatArray, H: FloatArray) -> FloatArray:
         """Return ``-(H + Lambda) v``."""
-        noise = draws.perturbation(rng, self.distribution, count=each * len(H))
+        noise = standard * np.sqrt(self.distribution.variance)
         return np.asarray(-draws.through(H, noise) - self.ridge * noise)
 
 
@@ -372,10 +413,15 @@ class Smoothed(ScoreNoise):
         """Return the sum of both covariances."""
         return self.inside.covariance(H) + self.after.covariance(H)
 
-    def draw(self, rng: draws.Generator, H: FloatArray, *, each: int = 1) -> FloatArray:
-        """Return the sum of independent draws."""
+    def standard(self, rng: draws.Generator, count: int) -> FloatArray:
+        """Return independent draws of both, side by side."""
         (own,) = rng.spawn(1)
-        return self.inside.draw(rng, H, each=each) + self.after.draw(own, H, each=each)
+        return np.hstack([self.inside.standard(rng, count), self.after.standard(own, count)])
+
+    def of(self, standard: FloatArray, H: FloatArray) -> FloatArray:
+        """Return the sum of both."""
+        inside, after = np.hsplit(standard, 2)
+        return self.inside.of(inside, H) + self.after.of(after, H)
 
 
 @final
@@ -385,11 +431,21 @@ class Tempered(ScoreNoise):
 
     temperature: float
     ridge: float
+    dimension: int
 
     def covariance(self, H: FloatArray) -> FloatArray:
         """Return ``(H + Lambda) / s``."""
         return np.asarray((H + self.ridge * np.eye(H.shape[-1])) / self.temperature)
 
-    def draw(self, rng: draws.Generator, H: FloatArray, *, each: int = 1) -> FloatArray:
+    def standard(self, rng: draws.Generator, count: int) -> FloatArray:
+        """Return standard normal draws."""
+        return rng.standard_normal((count, self.dimension))
+
+    def of(self, standard: FloatArray, H: FloatArray) -> FloatArray:
         """Return normal draws."""
-        return draws.normals(rng, (H + self.ridge * np.eye(H.shape[-1])) / self.temperature, each=each)
+        return draws.normals((H + self.ridge * np.eye(self.dimension)) / self.temperature, standard)
+
+
+def _standard(rng: draws.Generator, distribution: NoiseDistribution | NormalDistribution, count: int) -> FloatArray:
+    """Return draws (count, D) of a distribution in standard deviations of each coordinate."""
+    return draws.perturbation(rng, distribution, count=count) / np.sqrt(distribution.variance)

@@ -181,8 +181,9 @@ class Pooling:
 
         ``count`` is a multiple of the number of draws of the scales, which take turns.
         """
-        standard = rng.standard_normal((count // len(self.moved), *self.moved.shape))
-        return np.asarray(draws.normal(rng, self.fit.error, count) + self.scales.through(standard))
+        turns, D = (count // len(self.moved), *self.moved.shape), self.moved.shape[1]
+        public, private = np.hsplit(draws.matched(rng.standard_normal((count, 2 * D))), 2)
+        return np.asarray(draws.spread(self.fit.error, public) + self.scales.through(private.reshape(turns)))
 
     def through(self, error: FloatArray) -> FloatArray:
         """Return what a part (count, D) of the private estimate's error adds to that of the pooled one."""
@@ -195,7 +196,8 @@ class Pooling:
 
     def truth(self, rng: draws.Generator, count: int) -> FloatArray:
         """Return draws (count, D) of how far the private coefficients are from the pooled estimate."""
-        return -self.errors(draws.normal(rng, self.private, count), self.apart(rng, count))
+        private = draws.matched(rng.standard_normal((count, len(self.private))))
+        return -self.errors(draws.spread(self.private, private), self.apart(rng, count))
 
 
 def pool(private: FloatArray, covariance: FloatArray, fit: PublicFit, *, scales: Scales | None = None) -> Pooling:

@@ -128,6 +128,11 @@ class SandwichInformation(Information):
         return self.told.canonical
 
     @property
+    def along_the_way(self) -> bool:
+        """Whether the mean of curvature between two coefficients is taken for how scores change on the way."""
+        return self.told.along_the_way
+
+    @property
     def located(self) -> bool:
         """Whether curvature is mostly that of public outcomes near the predictor."""
         return self.told.located and self.curvature.share < 0.5

@@ -5,7 +5,8 @@ A site's released point solves ``s(theta) + Lambda (theta - c) + b = 0`` with ``
 .. math:: \hat\theta - \theta_0 = -(H + \Lambda)^{-1}\{S + b + \Lambda(\theta_0 - c)\}, \qquad S \sim N(0, J).
 
 The ridge is taken out (it is known): :math:`u = \hat\theta + \hat H^{-1}\Lambda(\hat\theta - c)` is the
-*private-only* estimate, with error about :math:`-H^{-1}(S + b)`. Those of several sites are combined by inverse
+*private-only* estimate, with error about :math:`-H^{-1}(S + b)`; ``H`` is a mean of the curvature on the way that the
+ridge pulled (`hdpstats.inference.combination`). Those of several sites are combined by inverse
 variances (`hdpstats.inference.combination`). Where there is a public fit ``u`` is pooled with it
 (`hdpstats.inference.pooling`), so that public coefficients which differ from the private ones lose their say.
 Unshrinking errs where ``H`` does, in proportion to what the ridge pulled: that distance is drawn given all sources.
@@ -53,7 +54,6 @@ from hdpstats.inference.combination import (
     ReleasedPoint,
     combine_points,
     likely,
-    mean_moments,
     scalar_weight,
     shares,
     weighted,
@@ -191,16 +191,14 @@ def _chunk(
     They are of ``count`` draws of what is known of curvatures, each with as many draws of errors as ``repeated`` says.
     """
     identity = np.eye(len(found.pooled))
-    drawn = _moments(rng, sites, found.places, count=count)
-    moved = [
-        (draws.normals(rng, at.J, each=repeated), each.part.noise.draw(rng, at.H, each=repeated))
-        for each, at in zip(sites, drawn, strict=True)
-    ]
+    places = [[point for place in found.places for point in each.between(place)] for each in sites]
+    drawn = _moments(rng, sites, places, count=count)
+    moved = [_moves(rng, each.part.noise, at, count=count * repeated) for each, at in zip(sites, drawn, strict=True)]
     truth = _truth(rng, found, count=count * repeated)
     errors = []
     for j, (each, (score, noise)) in enumerate(zip(sites, moved, strict=True)):
         ridge = each.part.ridge
-        back = identity + ridge * np.linalg.inv(found.at[j].H)
+        back = identity + ridge * np.linalg.inv(found.secants[j])
         pulled = found.pooled - each.part.centre + truth
         solve: FloatArray = np.asarray(np.linalg.inv(drawn[j].H + ridge * identity), dtype=np.float64)
         sampled, noised = -draws.through(solve, score + ridge * pulled), -draws.through(solve, noise)
@@ -209,13 +207,25 @@ def _chunk(
     return errors, apart
 
 
+def _moves(rng: draws.Generator, noise: ScoreNoise, at: Moments, *, count: int) -> tuple[FloatArray, FloatArray]:
+    """Return draws (count, D) of a site's score and of its noise, which are matched together."""
+    D = at.J.shape[1]
+    standard = draws.matched(np.hstack([rng.standard_normal((count, D)), noise.standard(rng, count)]))
+    return draws.normals(at.J, standard[:, :D]), noise.of(standard[:, D:], at.H)
+
+
 def _moments(
-    rng: draws.Generator, sites: Sequence[InformedPoint], places: Sequence[FloatArray], *, count: int
+    rng: draws.Generator, sites: Sequence[InformedPoint], places: Sequence[Sequence[FloatArray]], *, count: int
 ) -> list[Moments]:
-    """Return draws (count, D, D) of what moments might be at each site, as many at each of some points (D,)."""
+    """Return draws (count, D, D) of what moments might be at each site, as many at each of its points (D,).
+
+    Where a site has fewer points than others, each of them takes the turns of several.
+    """
     known = [each.information for each in sites]
-    numbers = [len(part) for part in np.array_split(np.arange(count), len(places))]
-    drawn = [draw_jointly(rng, known, theta=at, count=number) for at, number in zip(places, numbers, strict=True)]
+    most = max(len(each) for each in places)
+    turns = list(zip(*([each[k * len(each) // most] for k in range(most)] for each in places), strict=True))
+    numbers = [len(part) for part in np.array_split(np.arange(count), most)]
+    drawn = [draw_jointly(rng, known, thetas=at, count=number) for at, number in zip(turns, numbers, strict=True)]
     return [
         Moments(H=np.concatenate([at.H for at in each]), J=np.concatenate([at.J for at in each]))
         for each in zip(*drawn, strict=True)
@@ -369,10 +379,7 @@ def few_persons(sites: Sequence[InformedPoint], public: PublicSide, *, T: FloatA
     alone, pooled = ~none, ~none
     for known in (False, True):
         private = averaged(
-            [
-                _at(mean_moments(each.information if known else _alike(each, public), places), each.part.noise)
-                for each in sites
-            ]
+            [_at((each.information if known else _alike(each, public)).over(places), each.part.noise) for each in sites]
         )
         alone = alone & not_estimable(_standard_errors(T, private.covariance), public, T=T)
         if not alone.any():
@@ -441,13 +448,13 @@ def planned_covariance(
     places = (centre,)
     if fit is not None and not any(each.information.located for each in sites):
         places = tuple(centre + likely(averaged(known).covariance, fit))
-        at = [mean_moments(each.information, places) for each in sites]
+        at = [each.information.over(places) for each in sites]
         known = [_at(moments, each.part.noise) for each, moments in zip(sites, at, strict=True)]
     count = min(each.information.planned_draws for each in sites)
     if not count:
         return averaged(known)
     weights = shares([each.covariance for each in known])
-    drawn = _moments(draws.nodes(), sites, places, count=count)
+    drawn = _moments(draws.nodes(), sites, [places] * len(sites), count=count)
     parts = [_unshrunk(each.part, best, moments) for each, best, moments in zip(sites, at, drawn, strict=True)]
     sampling = np.asarray(sum(W @ each.sampling @ W.T for W, (each, _) in zip(weights, parts, strict=True)))
     privacy = np.asarray(sum(W @ each.privacy @ W.T for W, (each, _) in zip(weights, parts, strict=True)))

@@ -1,11 +1,11 @@
 r"""One analyst in an account: the cap on what he may receive, his quota, and his own part of the ledger.
 
 **The cap.** The total covers everybody together and is what the people in the data are guaranteed. A cap says how much
-of it one analyst may see. It is counted like a total, in the same exact arithmetic (`hdpstats.privacy.charging`): every
-release that he receives, computed for him or for somebody else before, is charged to his cap once. The claim, as long
-as he learns nothing from other analysts (if he does, the total holds), is that of an amount which may grow: for every
-strategy of his, every rule of the custodian for changing the cap that knows only what this analyst saw, every event
-``A`` of what he has received at the end, and every fixed (e, d),
+of it one analyst may see. It is counted like a total, in the same exact arithmetic (`hdpstats.privacy.composition`):
+every release that he receives, computed for him or for somebody else before, is charged to his cap once. The claim, as
+long as he learns nothing from other analysts (if he does, the total holds), is that of an amount which may grow: for
+every strategy of his, every rule of the custodian for changing the cap that knows only what this analyst saw, every
+event ``A`` of what he has received at the end, and every fixed (e, d),
 
 .. math:: P(A,\ \text{cap} \le (e, d)) \le e^e\, Q(A,\ \text{cap} \le (e, d)) + d,
 
@@ -23,7 +23,7 @@ release is a draw of the mechanism with noise of its own, whether it was drawn f
 the same; so what he receives has the distribution of a sequence in which he alone is answered. Let, in that
 sequence, an account with the total (e, d) refuse what would bring `Balance.spent` of his releases above (e, d), and
 answer nothing from there on. Its Gaussian part is the one that his first Gaussian release found or made, which no later
-grant changes. By the theorem in `hdpstats.privacy.charging` it is (e, d)-DP: a rule that changes caps is part of the
+grant changes. By the theorem in `hdpstats.privacy.composition` it is (e, d)-DP: a rule that changes caps is part of the
 strategy, since it knows what he knows. Every cap covers what is spent under it (`capped`), so that transcripts whose
 largest cap is at most (e, d) are transcripts of that account.
 
@@ -71,7 +71,7 @@ from hdpstats._base.errors import CapTooSmall, InsufficientBudget, LedgerError, 
 from hdpstats._base.validation import integer
 from hdpstats.ledger.records import in_words
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
-from hdpstats.privacy.charging import Balance
+from hdpstats.privacy.composition import Balance
 from hdpstats.records import codec
 from hdpstats.records.codec import LEFT_OUT, Record
 

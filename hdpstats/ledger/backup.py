@@ -20,8 +20,8 @@ every account of the file. The entries of copy and charges are written in one tr
 ledger with something left.
 
 *Why that is enough.* Let the total of an account be (e, d). Before the loss every charge was affordable, so that all
-releases together kept (e, d), those included whose charges are lost (`hdpstats.privacy.charging`). Afterwards no charge
-is possible, and without a charge nothing is computed: the sequence of releases is the one that there was.
+releases together kept (e, d), those included whose charges are lost (`hdpstats.privacy.composition`). Afterwards no
+charge is possible, and without a charge nothing is computed: the sequence of releases is the one that there was.
 """
 
 import os

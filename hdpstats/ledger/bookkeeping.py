@@ -46,7 +46,7 @@ from hdpstats.ledger.store import (
     read_entries,
 )
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
-from hdpstats.privacy.charging import Balance
+from hdpstats.privacy.composition import Balance
 from hdpstats.records import codec
 from hdpstats.records.query import LedgerEntry
 

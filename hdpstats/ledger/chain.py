@@ -31,7 +31,7 @@ from hdpstats._base.validation import rational
 from hdpstats.ledger.analysts import OwnCharge, OwnPart, Quota, capped, disagreeing
 from hdpstats.ledger.records import Account, AccountTerms, Charge, Entry, Opening, Verification
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
-from hdpstats.privacy.charging import Balance, agreed
+from hdpstats.privacy.composition import Balance, agreed
 from hdpstats.records import codec
 
 GENESIS = "0" * 64

@@ -32,7 +32,7 @@ from hdpstats.ledger.chain import Chain
 from hdpstats.ledger.export import set_aside
 from hdpstats.ledger.records import Entry
 from hdpstats.privacy.budget import Budget, MechanismName, PrivacyEvent, Spend, decimal
-from hdpstats.privacy.proofs import PROOFS
+from hdpstats.privacy.proof_index import PROOFS
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records import codec
 

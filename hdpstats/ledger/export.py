@@ -16,7 +16,7 @@ from hdpstats.display import Kind, details, grid, meter, notes, section
 from hdpstats.ledger.chain import Chain
 from hdpstats.ledger.records import Entry
 from hdpstats.privacy.budget import Budget, Spend, decimal
-from hdpstats.privacy.charging import Balance
+from hdpstats.privacy.composition import Balance
 from hdpstats.records import codec
 
 if TYPE_CHECKING:

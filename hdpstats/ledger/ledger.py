@@ -1,7 +1,6 @@
 """The ledger of a dataset: charge, compute, record the release, hand it out; and what it says of the account."""
 
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import pandas as pd
 from sqlalchemy import Connection
 
 from hdpstats._base.errors import ArgumentError, LedgerError, NothingCharged
+from hdpstats._base.progress import note
 from hdpstats._base.validation import exact, integer, truth
 from hdpstats.display import details, notes, page
 from hdpstats.ledger.analysts import Quota
@@ -49,7 +49,7 @@ from hdpstats.ledger.records import (
 from hdpstats.ledger.signing import SignedHead, SigningKey, VerifyingKey, check_goes_on
 from hdpstats.ledger.store import Store, read_charge, read_charges, read_entries
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
-from hdpstats.privacy.charging import Balance, Floor, agreed
+from hdpstats.privacy.composition import Balance, Floor, agreed
 from hdpstats.records import codec
 
 Number = int | float | Fraction | Decimal
@@ -77,7 +77,7 @@ class Ledger:
     Releases without Gaussian noise cost an epsilon and a delta, which add up (Dwork et al. 2006). Releases with
     Gaussian noise cost a ``mu`` whose squares add up, and amount together to far less than the sum of their epsilons
     (Dong et al. 2022). An account that takes both kinds is divided once, before the first Gaussian release
-    (`hdpstats.privacy.charging` says why): a part of epsilon and delta is set aside for Gaussian ones. Declare it
+    (`hdpstats.privacy.composition` says why): a part of epsilon and delta is set aside for Gaussian ones. Declare it
     with ``gaussian=``; else the first Gaussian release sets aside what it was asked to keep and half of what is left
     besides. An account whose delta is 0 refuses Gaussian releases.
 
@@ -115,7 +115,7 @@ class Ledger:
         of one row and costs of all rows of a person are different things, which an account does not add up.
     floor
         The least epsilon that one release is charged, 0.0001 by default (the total where that is less); one with
-        Gaussian noise is charged the same part of what the account affords (`hdpstats.privacy.charging`).
+        Gaussian noise is charged the same part of what the account affords (`hdpstats.privacy.composition`).
     create
         What happens where the file, or the dataset in it, does not exist. By default a new account is opened, of which
         nothing is spent, and one line on standard error says so: a path or a name with a mistake in it, or a file that
@@ -186,7 +186,7 @@ class Ledger:
                 raise _no_dataset(self._store, self._dataset, self._chain)
             new = self._write(lambda opening: opening.open_account(account, same, floor is not None))
             if new and create is None and not self._store.in_memory:
-                sys.stderr.write(f"hdpstats: {self._opening_words(account.balance.total)}\n")
+                note(self._opening_words(account.balance.total))
         check_terms(self._opened(), account, floor_asked=floor is not None)
         names = self._chain.names
         if same is not None and names.get(same) != names[self._dataset]:

@@ -12,7 +12,7 @@ from typing import final
 from hdpstats._base.errors import ArgumentError, InsufficientBudget, LedgerError
 from hdpstats._base.validation import choice, integer, text
 from hdpstats.privacy.budget import Budget, Spend, decimal, release_replicate, rounded_down
-from hdpstats.privacy.charging import MU_SQUARED_GRAIN, Balance, Floor, agreed
+from hdpstats.privacy.composition import MU_SQUARED_GRAIN, Balance, Floor, agreed
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records import codec
 from hdpstats.records.codec import Record

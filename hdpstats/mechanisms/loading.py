@@ -32,6 +32,7 @@ from hdpstats.solvers.kernels import (
     grid_sum,
     logistic_sum,
     row_products,
+    square_sums,
     to_ratios,
 )
 
@@ -80,6 +81,7 @@ def _regressions() -> None:
     compensated(columns.T, coefficient_parts(np.zeros(1)), numbers)
     grid_sum(columns.T, numbers, bits=0)
     curvature_sum(columns.T, numbers, bits=0)
+    square_sums(columns.T, numbers[None], numbers[None])
     logistic_residual(numbers, numbers)
     logistic_sum(columns.T, numbers, numbers, numbers, coefficient_parts(np.zeros(1)), bits=0)
 
@@ -120,7 +122,8 @@ def _regressions_in_files() -> None:
     without_covariates(cells).loss_gradient(np.zeros(1))
 
 
-def _descriptions_in_files() -> None:
+def _sums() -> None:
+    """Run the loop that sums numbers of people in one pass, as they are in memory or in files."""
     cells = np.zeros(1)
     add_stored(
         addresses_of([cells]), np.zeros((1, 7)), np.zeros((1, 2), dtype=np.bool_), cells, np.zeros((1, 2), np.int64)
@@ -132,5 +135,6 @@ _LOOPS = {
     Loops.SCORES: _scores,
     Loops.HAZARDS: _hazards,
     Loops.DESCRIPTIONS: _descriptions,
+    Loops.SUMS: _sums,
 }
-_IN_FILES = {Loops.REGRESSIONS: _regressions_in_files, Loops.DESCRIPTIONS: _descriptions_in_files}
+_IN_FILES = {Loops.REGRESSIONS: _regressions_in_files, Loops.DESCRIPTIONS: _sums}

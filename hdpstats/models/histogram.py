@@ -31,7 +31,7 @@ from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.sites import Study
 from hdpstats.sites.recipes import answer
 from hdpstats.sites.study import guarantee_of
-from hdpstats.solvers.nearest import halving_order
+from hdpstats.solvers.nearest_points import halving_order
 
 CENTRES = "Rows are centres of cells: within a cell nothing is known, and intervals do not count that."
 

@@ -29,7 +29,7 @@ from hdpstats.mechanisms.hybrid_weights import (
     SelectionQuery,
     SelectionRelease,
 )
-from hdpstats.mechanisms.hybrid_weights.steps import Candidates, PublicPoints, candidates_of, penalties
+from hdpstats.mechanisms.hybrid_weights.candidates import Candidates, PublicPoints, candidates_of, penalties
 from hdpstats.mechanisms.registry import prepare
 from hdpstats.noise.discrete import TwoSidedGeometric
 from hdpstats.privacy.budget import Spend
@@ -39,7 +39,7 @@ from hdpstats.schema.public import PublicTable, reach_of
 from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.sites import Site
 from hdpstats.sites.recipes import answer
-from hdpstats.solvers.nearest import halving_order, nearest
+from hdpstats.solvers.nearest_points import halving_order, nearest
 
 SMALLEST_EXCESS, LARGEST_EXCESS = 1e-6, 2.0
 """How much more loss than under the best candidate counts at most."""

@@ -28,7 +28,7 @@ from hdpstats.formulas.compiler import without_roles
 from hdpstats.formulas.knots import with_public_knots
 from hdpstats.mechanisms.histogram.estimate import PROJECTIONS
 from hdpstats.mechanisms.hybrid_weights import UNITS, CurveRelease, DistanceQuery
-from hdpstats.mechanisms.hybrid_weights.steps import part_of, public_points, spread_of
+from hdpstats.mechanisms.hybrid_weights.candidates import part_of, public_points, spread_of
 from hdpstats.models.hybrid_steps import EpsilonParts, ReleasedWeights, WeightsRequest, release_weights
 from hdpstats.models.weighted import both_sides, calibrated, described
 from hdpstats.privacy.budget import requested

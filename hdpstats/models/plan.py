@@ -6,15 +6,13 @@ Nothing is spent. Where even the largest does not do, what is missing is records
 
 **Switches.** Parts of an epsilon buy more than coefficients: the number of people, averages of their covariates, a
 noisy Hessian. Which of them a fit buys follows from public facts, epsilon among them. While it buys the same, errors
-fall as epsilon or the number of people grows, but for at most 3 %: the share for smoothing is one of a grid, as that
-for a Hessian is. Where it comes to buy something else they may step, in either direction.
+fall as epsilon or the number of people grows, but for at most 3 %: what is chosen besides (radii, caps, margins,
+ridges, the share for smoothing) is one of a fine grid. Where it comes to buy something else, or more of it, they may
+step, in either direction.
 
-Caps of hazards, and the ridge of losses that are charged for the determinant (medians), are of coarse grids and are
-chosen for what errs least altogether: slopes of hazards, or noise and what unshrinking may miss. One coefficient's
-predicted error may rise where the choice changes: the baseline's of hazards by up to 40 % of its private part, medians'
-by up to a half. Without public rows a larger share for the noisy Hessian, which makes standard errors more likely where
-people spread little, costs some of an error. `Plan.switches` names both: where something else is bought, and where an
-error rises by more than 3 %, and whether a larger share is the reason.
+Without public rows a larger share for the noisy Hessian makes standard errors more likely where people spread little,
+and costs some of an error: the share may leap, and errors rise by up to 5 %. `Plan.switches` names both: where
+something else is bought, and where an error rises by more than 3 %, and whether a larger share is the reason.
 """
 
 import itertools

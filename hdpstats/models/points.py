@@ -386,7 +386,11 @@ class Exponential(PointMechanism):
 
     def noise_of(self, query: PointQuery, release: PointRelease, person_loss: PersonLoss) -> ScoreNoise:  # noqa: ARG002
         """Return the noise of a release in the score."""
-        return Tempered(temperature=cast(ExponentialRelease, release).temperature, ridge=float(query.ridge))
+        return Tempered(
+            temperature=cast(ExponentialRelease, release).temperature,
+            ridge=float(query.ridge),
+            dimension=query.dimension,
+        )
 
 
 def ask_objective(

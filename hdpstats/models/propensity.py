@@ -1,4 +1,8 @@
-"""A private propensity model: a logistic regression of treatment, with coefficients from private people alone."""
+"""A private propensity model: a logistic regression of treatment, with coefficients from private people alone.
+
+Extreme propensities are neither cut nor trimmed: overlap weights, which they make small, are those of
+`hdpstats.mechanisms.overlap_weights`.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -117,7 +121,8 @@ class PropensityRequest:
             raise MechanismError("no plan of this propensity model tells how its errors go together")
         # both are about the coefficients of public people, whose treatment tells them as well as these Hessians say
         change = np.linalg.solve(request.people.hessian, request.weighting.propensity.people.hessian)
-        sampling, privacy = change @ parts[0], change @ parts[1] @ change.T
+        complete = request.complete  # sampling variances are over the number of people who count, noise over its square
+        sampling, privacy = change @ parts[0] / complete, change @ parts[1] @ change.T / complete**2
         sampling = (sampling + sampling.T) / 2.0
         drawn = draws.normal(draws.nodes(), sampling + privacy, DRAWS)
         return replace(request, errors=PropensityErrors(draws=drawn, sampling=sampling, privacy=privacy))

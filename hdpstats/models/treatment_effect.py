@@ -40,6 +40,7 @@ from hdpstats.results.propensity import (
     Weighting,
     check_of_these_people,
     checked_weighting,
+    complete_share,
     imbalance_left,
     resting_on,
     rows_for_errors,
@@ -77,6 +78,8 @@ class TreatmentEffectRequest:
         How many of them there are.
     replicate : int
         The number of the draw.
+    complete : float
+        The share of private people who are expected to lack no cell, and so count.
     errors : PropensityErrors or None
         How the propensity's coefficients err, for plans before it was fitted; None for what its estimate says.
     """
@@ -89,6 +92,7 @@ class TreatmentEffectRequest:
     model: OutcomeModel
     public_rows: int
     replicate: int
+    complete: float = 1.0
     errors: PropensityErrors | None = None
 
     @property
@@ -115,7 +119,9 @@ class TreatmentEffectRequest:
     def plan(self, epsilon: float | Iterable[float], *, n: int | None = None) -> "TreatmentEffectPlan":
         """Return predicted standard errors of the effects by epsilon, at no cost.
 
-        Outcomes are taken to be as those of public people, raked to what is known of the private ones.
+        Outcomes are taken to be as those of public people, raked to what is known of the private ones. Who lacks a cell
+        does not count: how many are complete in the propensity's columns follows from the number that its fit released,
+        or as in public rows where there is none, and how many of these lack the outcome from public rows.
 
         Parameters
         ----------
@@ -137,7 +143,8 @@ class TreatmentEffectRequest:
         """Return the predicted effects of so many people at sites, with their standard errors and the noise in them."""
         query = self.query(epsilon)
         noise = tuple(prepare(query, site_facts_of(self.study, size)).noise_sd for size in people.values())
-        expected = expected_cells(query, self.people, self.model, records=sum(people.values()), noise=noise)
+        counted = self.complete * sum(people.values())
+        expected = expected_cells(query, self.people, self.model, records=counted, noise=noise)
         found, _, _ = self._estimate(expected, seed=NO_SEED)
         frame = effects_frame(found, binary=query.cells == BINARY, alpha=0.05)
         parts = np.sqrt(np.maximum(np.diag(found.privacy), 0.0) / np.maximum(np.square(found.bse.to_numpy()), 1e-300))
@@ -274,6 +281,7 @@ def requested_effect(formula: str, study: Study, given: Weighting, *, replicate:
         model=model,
         public_rows=rows,
         replicate=replicate,
+        complete=complete_share(study, given, (outcome,)),
     )
 
 
@@ -316,7 +324,7 @@ def expected_cells(
     people: WeightedPeople,
     model: OutcomeModel,
     *,
-    records: int,
+    records: float,
     noise: tuple[float, ...],
 ) -> Cells:
     """Return the cells that so many people are expected to give, with the noise of their sites."""

@@ -23,7 +23,7 @@ from hdpstats.mechanisms.description.blocks import numbers_of
 from hdpstats.mechanisms.description.moments import moments_of
 from hdpstats.models.own_description import MOST_NOISE
 from hdpstats.privacy.sensitivity import Relation
-from hdpstats.raking.calibration import CalibratedWeights
+from hdpstats.raking.sample_weights import CalibratedWeights
 from hdpstats.records.averages import CohortMoment, CohortMoments, MomentKind
 from hdpstats.records.estimate import Estimate
 from hdpstats.results import Released, Result, WeightedSample

@@ -35,7 +35,7 @@ from hdpstats.papers.trials import LARGEST_SEED, Hospital, fit, positive, seeded
 from hdpstats.schema.columns import Binary, Column, Continuous
 from hdpstats.schema.datasets import load_gbsg, load_rotterdam
 from hdpstats.schema.schema import Schema
-from hdpstats.solvers.nearest import nested_nearest
+from hdpstats.solvers.nearest_points import nested_nearest
 
 LARGEST: Final = 1_000_000
 RESPONSE: Final = "y"

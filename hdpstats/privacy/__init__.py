@@ -5,8 +5,8 @@ records.
 
 * ``budget``: Amounts of privacy, offered (`Budget`) and spent (`Spend`), in exact arithmetic; what ran, and what it
   guarantees.
-* ``charging``: What a release is charged: multiples of a public grain, and not less than the floor of its account.
-* ``proofs``: Where the proof of each mechanism stands, and what it rests on in the literature.
+* ``composition``: What several releases cost together: what each is charged, what is left of a total, and the proofs.
+* ``proof_index``: Where the proof of each mechanism stands, and what it rests on in the literature.
 * ``gaussian``: Gaussian differential privacy: certified bounds between (epsilon, delta) and the one parameter ``mu``.
 * ``sensitivity``: How far one person can move a query: a number that never travels without its norm and its relation.
 

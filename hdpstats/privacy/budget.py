@@ -4,11 +4,11 @@ A release with Gaussian noise costs ``mu_squared``, the square of its parameter 
 privacy (`hdpstats.privacy.gaussian`), because that is what adds up; all other releases with epsilon and delta.
 Floats are read through their shortest decimal form: 0.1 is 1/10, and ten times 0.1 is exactly 1. What one release is
 asked to cost is rounded down to a public grain, and what it is charged is rounded up to it
-(`hdpstats.privacy.charging`): a third of 1 is 0.333333333, and three of them fit in 1.
+(`hdpstats.privacy.composition`): a third of 1 is 0.333333333, and three of them fit in 1.
 
 The events of a release name what ran: their meaning never changes; what no name says is a new name. Those of one
 release, or of the rounds of one fit, add up: their number and their costs were fixed before the first of them ran.
-(For costs that are chosen after seeing releases, see `hdpstats.privacy.charging`.)
+(For costs that are chosen after seeing releases, see `hdpstats.privacy.composition`.)
 """
 
 import math
@@ -389,7 +389,7 @@ class Guarantee:
 
         Basic composition (Dwork et al. 2006) holds also where it was decided after seeing the first releases what the
         later ones cost (Rogers, Roth, Ullman and Vadhan 2016). The squared mu of Gaussian parts are not added up
-        across parts, as that holds for costs that are fixed beforehand (`hdpstats.privacy.charging`).
+        across parts, as that holds for costs that are fixed beforehand (`hdpstats.privacy.composition`).
 
         >>> fit = Guarantee(epsilon=Fraction(1), delta=Fraction(0), relation=Relation.REPLACE_ONE, unit="person")
         >>> before = Part(what="the description it rests on", epsilon=Fraction(2), delta=Fraction(0))

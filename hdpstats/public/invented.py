@@ -8,7 +8,7 @@ covariates are asked for, and never in a fit to public rows: they had no outcome
 The share is that of a 0/1 column whose variance is that of an even spread over its bounds, 1/12: 9 %. Nobody knows how
 many private people have the value: in draws of curvature all people who were invented for one value are taken to be
 more or fewer together, by a factor with an exponential distribution of mean 1 (as if they were one person of a Bayesian
-bootstrap). Where the share was described it is raked to what was released (`hdpstats.raking.variables`).
+bootstrap). Where the share was described it is raked to what was released (`hdpstats.raking.raking`).
 
 All of this follows from schema and public rows, so that queries that rest on it stay functions of public facts.
 """

@@ -1,7 +1,7 @@
 r"""Public rows with wanted correlations: a linear map of numbers, given indicators and weights.
 
 Averages of products of two features, indicators of levels or numbers, tell covariances (`CohortProduct`). Those of two
-indicators are met by weights (`hdpstats.raking.variables`). For the others, with ``D`` the centred indicators and ``X``
+indicators are met by weights (`hdpstats.raking.raking`). For the others, with ``D`` the centred indicators and ``X``
 the centred numbers under the weights, and ``B`` the slopes of ``X`` on ``D``, numbers become
 
 .. math:: x' = \mu + (X - D B) A + D B_t,

@@ -7,7 +7,7 @@ import numpy as np
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.public.moments import Moments, PublicSide
 from hdpstats.raking.people import WhitenedPeople, weighted_squares
-from hdpstats.raking.variables import PublicVariables, RakedPeople
+from hdpstats.raking.raking import PublicVariables, RakedPeople
 
 
 class RakeableSide(PublicSide, ABC):

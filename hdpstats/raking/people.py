@@ -12,7 +12,7 @@ import numpy as np
 from hdpstats._base.compiled import compiled_reordered
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas.design import pieces, whiten_columns
-from hdpstats.raking.variables import RakedPeople
+from hdpstats.raking.raking import RakedPeople
 from hdpstats.records.geometry import Geometry, mallows_weights
 
 LANES = 512

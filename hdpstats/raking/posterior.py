@@ -26,7 +26,7 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
-from hdpstats.raking.variables import LEAST_SHARE, Averages, RakedVariables, Raking
+from hdpstats.raking.raking import LEAST_SHARE, Averages, RakedVariables, Raking
 from hdpstats.records import codec
 from hdpstats.records.averages import CohortMoment, CohortMoments
 
@@ -87,11 +87,12 @@ class Shrunk:
         return np.asarray(self.public + gain * (self.released - self.public))
 
     def draw(self, rng: draws.Generator, count: int) -> FloatArray:
-        """Return draws (count, k)."""
-        spread = self.spread[rng.choice(len(TAUS), size=count, p=self.chances)]
+        """Return draws (count, k) in opposite pairs, of ``tau`` as well."""
+        place = np.searchsorted(np.cumsum(self.chances), draws.opposite_uniforms(rng, count))
+        spread = self.spread[np.minimum(place, len(TAUS) - 1)]
         gain = spread / (spread + self.noise)
         centre = self.public + gain * (self.released - self.public)
-        return np.asarray(centre + np.sqrt(gain * self.noise) * rng.standard_normal(gain.shape))
+        return np.asarray(centre + np.sqrt(gain * self.noise) * draws.opposite_normals(rng, *gain.shape))
 
 
 def shrunk(
@@ -130,10 +131,10 @@ class CohortPosterior:
         return self._averages(self.first.mean[None], self.second.mean[None], self._at_risk, products[None])
 
     def draw(self, rng: draws.Generator, count: int) -> Averages:
-        """Return draws of the averages."""
+        """Return draws of the averages in opposite pairs."""
         first, second = self.first.draw(rng, count), self.second.draw(rng, count)
         noise = np.array([each.noise_sd for each in self.variables.at_risk])
-        at_risk = self._at_risk + noise * rng.standard_normal((count, len(noise)))
+        at_risk = self._at_risk + noise * draws.opposite_normals(rng, count, len(noise))
         products = np.concatenate([np.zeros((count, 0)), *(each.draw(rng, count) for each in self.products)], axis=1)
         return self._averages(first, second, at_risk, products)
 

@@ -1,7 +1,7 @@
 """Public rows as the described people are, as a data frame.
 
 The rows get weights, and numbers are moved and stretched, so that the averages of a model's variables are those
-described (`hdpstats.raking.variables`). What a description does not have stays as it is in the public rows. Its noise
+described (`hdpstats.raking.raking`). What a description does not have stays as it is in the public rows. Its noise
 leaves the averages open: rows raked to draws from what is known of them say how far an effect that is averaged over
 the rows may be off on that account. It is post-processing of a release and of public rows.
 """
@@ -18,7 +18,7 @@ from hdpstats.formulas.compiler import compile_one_sided
 from hdpstats.formulas.lexer import quoted
 from hdpstats.inference import draws
 from hdpstats.raking.posterior import cohort_posterior
-from hdpstats.raking.variables import Averages, PublicVariables, raked_variables, raking_at
+from hdpstats.raking.raking import Averages, PublicVariables, raked_variables, raking_at
 from hdpstats.records.averages import CohortMoments
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema

@@ -25,7 +25,7 @@ characters where epsilon is at least 1e-12: 40 times `MOST_POINTS` bytes in all.
 **Later charges.** The asker writes what later queries of a fit will cost, and a site only checks that they could be
 charged. So they are bounded in number, size and digits, and Gaussian noise must say which (epsilon, delta) it was asked
 to keep, one that its ``mu_squared`` does imply and does not fall far short of: an account is checked as if it were
-divided for that pair (`hdpstats.privacy.charging`).
+divided for that pair (`hdpstats.privacy.composition`).
 """
 
 from collections.abc import Sequence

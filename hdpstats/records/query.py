@@ -178,7 +178,7 @@ class LedgerEntry(Record):
         where it is not known.
     charged : Spend or None
         What each of its charges was: what the release costs, rounded up to the grain of charges and at least the
-        account's floor (`hdpstats.privacy.charging`).
+        account's floor (`hdpstats.privacy.composition`).
     stored : str or None
         Where the ledger had the release already and nothing was computed: when it was charged (to an
         analyst: to him), in UTC to the minute. None where the release was computed for this answer. Releases that

@@ -24,8 +24,8 @@ from hdpstats.inference.life_tables import (
     survival_at,
 )
 from hdpstats.inference.log_rank import Score, exact_score, noisy_score, weighted_score
-from hdpstats.mechanisms.description.follow_up import FollowUpCells
 from hdpstats.mechanisms.description.people import causes_of
+from hdpstats.mechanisms.description.public_cells import FollowUpCells
 from hdpstats.public.follow_up import FollowUp, risk_sets
 from hdpstats.public.risk_sets import RiskSets, first_below
 from hdpstats.public.weighted_curves import ArmSets, WeightedRows

@@ -465,6 +465,27 @@ def rows_for_errors(
     return propensity.people, design, table
 
 
+LEAST_COMPLETE: Final = 0.05
+"""The least share of complete people that is planned with: a noisy number may be next to nothing."""
+
+
+def complete_share(study: Study, weighting: Weighting, outcome: tuple[str, ...]) -> float:
+    """Return the share of private people who are expected to lack no cell: from released and public facts alone.
+
+    Of the columns of the propensity model it is the number of complete people that its fit released over that of all,
+    or the share among public rows where either is not known; of the outcome, among public rows complete in the former.
+    """
+    fit, public = weighting.propensity.fit, study.public
+    needs = design_of(fit).needs
+    if public is None or not study.schema.leaves_out((*needs, *outcome)):
+        return 1.0
+    of_model, of_both = (float(public.complete(names).mean()) for names in (needs, (*needs, *outcome)))
+    share, counted = of_model, fit.facts.records
+    if fit.guarantee is not None and counted is not None and study.records is not None:
+        share = min(counted / study.records, 1.0)
+    return max(share * of_both / of_model, LEAST_COMPLETE)
+
+
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Imbalance(Record):

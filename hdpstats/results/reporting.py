@@ -17,7 +17,7 @@ from hdpstats.ledger.disclosure import Asked, Disclosure, Facts, Statements, dis
 from hdpstats.ledger.signing import SignatureError, VerifyingKey, check_release
 from hdpstats.losses import LINKS, REGRESSIONS
 from hdpstats.privacy.budget import Guarantee, MechanismName, Spend, decimal
-from hdpstats.privacy.proofs import GEOMETRY, OVERLAP, PRIVACY, PROOFS
+from hdpstats.privacy.proof_index import GEOMETRY, OVERLAP, PRIVACY, PROOFS
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records import codec
 from hdpstats.records.codec import to_dict

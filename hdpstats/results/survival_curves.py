@@ -19,8 +19,8 @@ from hdpstats.display import Report, Reported, columns, named_values, number, p_
 from hdpstats.inference.log_rank import Score, log_hazard_ratios
 from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.description.blocks import numbers_of
-from hdpstats.mechanisms.description.follow_up import FollowUpCells
 from hdpstats.mechanisms.description.moments import is_known, life_tables
+from hdpstats.mechanisms.description.public_cells import FollowUpCells
 from hdpstats.privacy.budget import Guarantee
 from hdpstats.records.codec import LEFT_OUT
 from hdpstats.records.estimate import normal_quantile

@@ -16,7 +16,7 @@ from hdpstats.inference.meta_analysis import scatter
 from hdpstats.mechanisms.treatment_effect import BINARY, TreatmentEffectQuery, TreatmentEffectRelease
 from hdpstats.mechanisms.treatment_effect.estimate import Cells, cells_of
 from hdpstats.privacy.budget import Guarantee
-from hdpstats.privacy.proofs import PRIVACY, PROOFS
+from hdpstats.privacy.proof_index import PRIVACY, PROOFS
 from hdpstats.records.codec import NAN_IS_NULL, Record
 from hdpstats.records.estimate import CochranQ, Estimate
 from hdpstats.records.query import LedgerEntry, Release

@@ -20,7 +20,7 @@ from hdpstats.inference.weighted_moments import Estimated, WeightDistribution
 from hdpstats.mechanisms.histogram.estimate import HistogramWeights
 from hdpstats.mechanisms.importance_weights.estimate import DensityRatioWeights
 from hdpstats.privacy.budget import Guarantee
-from hdpstats.raking.calibration import CalibratedWeights
+from hdpstats.raking.sample_weights import CalibratedWeights
 from hdpstats.records.codec import LEFT_OUT, declare_kinds
 from hdpstats.records.estimate import normal_quantile
 from hdpstats.records.query import LedgerEntry, Query, Release

@@ -1,8 +1,8 @@
 """What is known about a table before any cell is read, and how its cells become numbers.
 
 * ``advice``: Why cells of a file are no values of their declared kind, in words that say what to do.
+* ``cell_maps``: Total maps from the cells of a column to numbers and to level codes; what is missing.
 * ``check``: What a file holds that its schema does not expect: a check for the custodian, who holds the rows.
-* ``coerce``: Total maps from the cells of a column to numbers and to level codes.
 * ``columns``: Kinds of column: what the custodian declares about a column before any cell is read.
 * ``datasets``: Rows that anybody may see: five public studies of R's ``survival`` package, and invented rows.
 * ``dictionary``: The data dictionary: a schema as a YAML file that a custodian can read, edit and keep.

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, final
 import numpy as np
 
 from hdpstats._base.typing import BoolArray, FloatArray
-from hdpstats.schema import coerce
+from hdpstats.schema import cell_maps
 from hdpstats.schema.columns import Binary, Categorical, Column, Duration, NumericColumn
 from hdpstats.schema.dictionary import DATE
 
@@ -63,7 +63,7 @@ class Spelling(NamedTuple):
 
 
 TOO_LARGE: Final = Spelling("whole number of 2^53 or more", is_type=True)
-"""A cell that has no text as it stands (`hdpstats.schema.coerce`)."""
+"""A cell that has no text as it stands (`hdpstats.schema.cell_maps`)."""
 NOT_TOLD_APART: Final = (
     "hold whole numbers of 2^53 or more in a column that one missing cell would make one of floats, which do not tell "
     "them apart, so"
@@ -247,7 +247,7 @@ _FOLDS: Final[tuple[tuple[str, _Fold], ...]] = (
     ("differs in case", str.casefold),
     ("differs in case and blanks", lambda word: "".join(word.casefold().split())),
     ("differs in the form of letters", lambda word: unicodedata.normalize("NFKC", word).casefold().strip()),
-    ("is the same number", lambda word: repr(coerce.number(word)).replace("nan", word)),
+    ("is the same number", lambda word: repr(cell_maps.number(word)).replace("nan", word)),
 )
 
 

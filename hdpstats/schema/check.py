@@ -25,7 +25,7 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError, forgets_rows
 from hdpstats._base.validation import text
 from hdpstats.display import Report, Reported, columns, named_values
-from hdpstats.schema import coerce
+from hdpstats.schema import cell_maps
 from hdpstats.schema.advice import NOT_TOLD_APART, READ_AS_TEXT, TOO_LARGE, Findings, Spelling, advice, shown
 from hdpstats.schema.columns import Binary, Categorical, Column, NumericColumn
 from hdpstats.schema.parquet import files_of, rows_in, state_of
@@ -347,7 +347,7 @@ def _column(name: str, column: Column, cells: "pd.Series[Any]") -> ColumnCheck:
         below, above = int((numbers < column.lower).sum()), int((numbers > column.upper).sum())
     else:
         levels = column.levels if isinstance(column, Categorical) else ()
-        without = np.flatnonzero(coerce.codes(cells, levels=levels) < 0)
+        without = np.flatnonzero(cell_maps.codes(cells, levels=levels) < 0)
     empty, spellings = _without_value(cells.iloc[without])
     return ColumnCheck(
         name=name,
@@ -367,9 +367,9 @@ def _column(name: str, column: Column, cells: "pd.Series[Any]") -> ColumnCheck:
 def _without_value(cells: "pd.Series[Any]") -> tuple[int, Counter[Spelling]]:
     """Return how many cells are empty, and the others by their text, or by their type where they have none."""
     empty, spellings = 0, Counter[Spelling]()
-    large = coerce.too_large(cells)
+    large = cell_maps.too_large(cells)
     is_number = pd.api.types.is_numeric_dtype(cells.dtype)  # then a NaN, as Arrow has it besides null, is empty too
-    for place, (word, absent) in enumerate(zip(coerce.texts(cells), _absent(cells), strict=True)):
+    for place, (word, absent) in enumerate(zip(cell_maps.texts(cells), _absent(cells), strict=True)):
         if large[place]:
             spellings[TOO_LARGE] += 1
         elif absent or (word is None and is_number) or (word is not None and not word.strip()):
@@ -396,7 +396,7 @@ _WHOLE = re.compile(r"-?\d{16,20}(\.0)?|-?\d(\.\d+)?e\+1\d")
 
 def _rounded(cells: "pd.Series[Any]") -> int:
     """Return how many different texts are whole numbers of 2^53 or more, where floats hold all of many; else 0."""
-    whole = [Fraction(text) for text in set(coerce.texts(cells)) if text is not None and _WHOLE.fullmatch(text)]
+    whole = [Fraction(text) for text in set(cell_maps.texts(cells)) if text is not None and _WHOLE.fullmatch(text)]
     large = [number for number in whole if abs(number) >= 2**53]
     return len(large) if len(large) >= MANY_ROUNDED and all(float(number) == number for number in large) else 0
 
@@ -410,6 +410,6 @@ def _persons(unit: str, cells: "pd.Series[Any]") -> PersonsCheck:
         repeated=int((rows > 1).sum()),
         most=int(rows.max(initial=0)),
         nameless=int((whose < 0).sum()),
-        too_large=int(coerce.too_large(cells).sum()),
+        too_large=int(cell_maps.too_large(cells).sum()),
         rounded=_rounded(cells),
     )

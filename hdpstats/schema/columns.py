@@ -2,10 +2,9 @@
 
 A declaration fixes everything that would otherwise be learned from private rows: bounds, levels, the horizon, and what
 becomes of a missing cell. Each kind has one total map, ``admit``, from cells to numbers within the bounds or to codes
-of declared levels, and to which cells are *missing* (see `hdpstats.schema.coerce`).
+of declared levels, and to which cells are *missing* (see `hdpstats.schema.cell_maps`).
 
-**Missing means left out.** A cell that holds no value of its kind is missing, and a row with a missing cell among the
-columns of a model contributes nothing to it, as R's ``na.omit`` has it. A schema fills cells in by name only:
+**Missing means left out**, as `hdpstats.schema.cell_maps` says. A schema fills cells in by name only:
 ``missing=<value>``, ``missing_level="unknown"``, and ``other=`` for labels that are not declared. ``complete=True``
 declares that the column has no missing cell, so that nothing is spent on how many rows are complete; a cell that is
 missing all the same is left out like any other, and no number says so.
@@ -27,13 +26,13 @@ from hdpstats._base.errors import SchemaError
 from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats._base.validation import integer, real, text, truth
 from hdpstats.records.codec import Json
-from hdpstats.schema import coerce
+from hdpstats.schema import cell_maps
+from hdpstats.schema.cell_maps import Cells, within_bounds
 
 __all__ = [
     "KINDS",
     "Binary",
     "Categorical",
-    "Cells",
     "Column",
     "Continuous",
     "Duration",
@@ -47,27 +46,6 @@ LARGEST_BOUND = 1e12
 _NARROWEST = 1e-12
 SHORTEST = _NARROWEST**2
 """The shortest horizon, and the smallest largest weight."""
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
-class Cells:
-    """The cells of a column after its total map.
-
-    Attributes
-    ----------
-    values : float64 or int64 array (n,)
-        Numbers within the bounds, or codes of declared levels; where a cell is missing, the lower bound or 0, which
-        stand for nothing.
-    missing : bool array (n,)
-        Which cells are missing.
-    """
-
-    values: Any
-    missing: BoolArray
-
-    def __repr__(self) -> str:
-        return "<admitted cells>"
 
 
 class Column(ABC):
@@ -145,25 +123,15 @@ class NumericColumn(Column):
     @final
     def admit(self, cells: "pd.Series[Any]") -> Cells:
         """Return the numbers clipped to the bounds; what is none is missing, or takes the declared value."""
-        return self._admitted(self.numbers(cells))
+        return within_bounds(self.numbers(cells), lower=self.lower, upper=self.upper, fill=self.missing)
 
     def numbers(self, cells: "pd.Series[Any]") -> FloatArray:
         """Return the number in each cell, not clipped, and NaN where there is none of this kind."""
-        return coerce.numbers(cells)
+        return cell_maps.numbers(cells)
 
     def stored(self, cells: Any) -> FloatArray:
         """Return the doubles in the cells of a file, which are not to be written to; `numbers` are made of each."""
         return self.numbers(cells)
-
-    def _admitted(self, numbers: FloatArray) -> Cells:
-        absent = np.isnan(numbers)
-        values = np.where(absent, self.fill, numbers)
-        np.clip(values, self.lower, self.upper, out=values)
-        values += 0.0  # turns -0.0 into 0.0
-        return Cells(
-            values=values,
-            missing=absent if self.missing is None else np.zeros_like(absent),
-        )
 
 
 LABEL: Final[Any] = field(default=None, compare=False, repr=False)
@@ -324,14 +292,14 @@ class Binary(NumericColumn):
     def numbers(self, cells: "pd.Series[Any]") -> FloatArray:
         """Return 0 or 1 for each cell, and NaN where it holds neither."""
         if self.labels is None:
-            values = coerce.numbers(cells)
+            values = cell_maps.numbers(cells)
             return np.where((values == 0.0) | (values == 1.0), values, np.nan)
-        level_codes = coerce.codes(cells, levels=self.labels)
+        level_codes = cell_maps.codes(cells, levels=self.labels)
         return np.where(level_codes < 0, np.nan, level_codes.astype(np.float64))
 
     def stored(self, cells: Any) -> FloatArray:
         """Return the doubles in the cells of a file, also where they are neither 0 nor 1."""
-        return coerce.numbers(cells) if self.labels is None else self.numbers(cells)
+        return cell_maps.numbers(cells) if self.labels is None else self.numbers(cells)
 
 
 @final
@@ -396,7 +364,7 @@ class Duration(NumericColumn):
 
     def beyond(self, cells: "pd.Series[Any]") -> BoolArray:
         """Return where a cell holds a number beyond the horizon; each cell on its own, without raising or warning."""
-        return np.asarray(coerce.numbers(cells) > self.horizon)
+        return np.asarray(cell_maps.numbers(cells) > self.horizon)
 
 
 @final
@@ -593,7 +561,7 @@ class Categorical(Column):
 
     def admit(self, cells: "pd.Series[Any]") -> Cells:
         """Return the code of each cell's level (0: the reference), and which cells have none."""
-        level_codes = coerce.codes(cells, levels=self.levels, other=self.other, blank=self.missing_level)
+        level_codes = cell_maps.codes(cells, levels=self.levels, other=self.other, blank=self.missing_level)
         return Cells(values=np.maximum(level_codes, 0), missing=level_codes < 0)
 
 

@@ -19,7 +19,6 @@ names people and what are dates is left out.
 
 import math
 import re
-import sys
 import warnings
 from collections.abc import Hashable, Mapping
 from datetime import date
@@ -33,9 +32,10 @@ import pandas as pd
 import yaml
 
 from hdpstats._base.errors import HdpError, HdpWarning, SchemaError
+from hdpstats._base.progress import note
 from hdpstats._base.typing import FloatArray
 from hdpstats.records.codec import Json
-from hdpstats.schema import coerce
+from hdpstats.schema import cell_maps
 from hdpstats.schema.columns import Binary, Categorical, Column, Continuous
 
 FORMAT: Final = "hdpstats schema"
@@ -160,13 +160,13 @@ def derived_column(cells: "pd.Series[Any]") -> Column:
         raise SchemaError("it has no value")
     is_text = [isinstance(cell, str) for cell in present.to_numpy(dtype=object)]
     if all(is_text) or isinstance(present.dtype, pd.CategoricalDtype):
-        texts = coerce.texts(present)
+        texts = cell_maps.texts(present)
         if None not in texts:
             return _from_texts(texts)
     elif any(is_text):
         raise SchemaError("it mixes texts with other values")
     else:
-        values = coerce.numbers(present)
+        values = cell_maps.numbers(present)
         if not np.isnan(values).any():
             return _from_numbers(values)
     raise SchemaError("it holds something other than numbers, truth values or texts")
@@ -188,14 +188,14 @@ def left_out(name: str, cells: "pd.Series[Any]") -> str:
     """
     present = cells[cells.notna().to_numpy()]
     dtype = present.dtype.categories.dtype if isinstance(present.dtype, pd.CategoricalDtype) else present.dtype
-    texts = coerce.texts(present)
+    texts = cell_maps.texts(present)
     dated = [text is not None and DATE.fullmatch(text) for text in texts]
     if len(present) and (dtype.kind == "M" or all(dated) or all(isinstance(cell, date) for cell in present)):
         return "it holds dates, which are no numbers: add the days since a fixed date, or the age at it"
     different = len(set(texts))
     if len(present) < _ENOUGH or different < len(present) or None in texts:
         return ""
-    numbers = coerce.numbers(present)
+    numbers = cell_maps.numbers(present)
     consecutive = bool(np.ptp(numbers) == len(numbers) - 1) and bool(np.all(numbers == np.round(numbers)))
     is_text = all(isinstance(cell, str) for cell in present.to_numpy(dtype=object))
     named = bool(_ID.fullmatch(name)) and bool(is_text or np.all(numbers == np.round(numbers)))
@@ -210,7 +210,7 @@ def assumption(column: Column, cells: "pd.Series[Any]") -> str:
         return "1 is taken for 0 (no), 2 for 1 (yes); the other way round it is Binary(labels=('2', '1'))"
     if isinstance(column, Continuous):
         present = cells[cells.notna().to_numpy()]
-        values = np.unique(coerce.numbers(present))
+        values = np.unique(cell_maps.numbers(present))
         if len(present) >= _ENOUGH and len(values) <= _FEW and np.all(values == np.round(values)):
             shown = ", ".join(f"{value:g}" for value in values)
             return f"{shown} are taken for measurements; if they are codes declare Categorical([...])"
@@ -242,7 +242,7 @@ def derived_columns(frame: pd.DataFrame, declared: Mapping[str, Column]) -> dict
         try:
             result[name] = derived_column(cells)
             words = assumption(result[name], cells)
-            assumed += [f"  {name}: {words}\n"] if words else []
+            assumed += [f"  {name}: {words}"] if words else []
         except HdpError as error:
             raise SchemaError(
                 f"no declaration can be derived from the public column {name!r}: {error}; declare it, for "
@@ -251,6 +251,6 @@ def derived_columns(frame: pd.DataFrame, declared: Mapping[str, Column]) -> dict
             ) from None
     if skipped:
         warnings.warn(f"left out of the schema: {'; '.join(skipped)}", HdpWarning, stacklevel=3)
-    if assumed and sys.stderr is not None:
-        sys.stderr.write("hdpstats: assumed of public rows:\n" + "".join(assumed))
+    if assumed:
+        note("\n".join(["assumed of public rows:", *assumed]))
     return {**result, **declared}

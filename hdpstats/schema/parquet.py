@@ -6,13 +6,13 @@ named twice, also not by a link: a person has one row. When they are opened, lab
 read from their footers, and no cell. Each query then reads the columns that it needs, `BATCH` rows at a time, row group
 by row group, as often as it passes over the rows, and keeps none of them.
 
-Cells are mapped by `hdpstats.schema.coerce`, cell by cell, as those of a data frame are: the same numbers to the last
-bit, whatever types the files store them in, and also where the files differ in that.
+Cells are mapped by `hdpstats.schema.cell_maps`, cell by cell, as those of a data frame are: the same numbers to the
+last bit, whatever types the files store them in, and also where the files differ in that.
 
 **Whole numbers that pandas wrote** from a numpy column would have been written as floats had one cell been missing. The
 file says from which type each column was written. Whole numbers of 2^53 or more in such a column are read as floats
-are, so that they have no text (see `hdpstats.schema.coerce`). Those of other writers and of pandas' nullable types have
-one.
+are, so that they have no text (see `hdpstats.schema.cell_maps`). Those of other writers and of pandas' nullable types
+have one.
 
 **What is left to whoever holds the files.** They must not change while a site has them, nor be linked or moved: each
 pass compares their size, times and entry in the file system with those at opening, and a computation on other files
@@ -38,7 +38,7 @@ import pandas as pd
 from hdpstats._base.compiled import several_threads
 from hdpstats._base.errors import ArgumentError, MechanismError, SchemaError, SiteError, forgets_rows
 from hdpstats.records import codec
-from hdpstats.schema import coerce
+from hdpstats.schema import cell_maps
 from hdpstats.schema.columns import Column
 from hdpstats.schema.partitions import Engine, ReadInParts, in_this_process, run_on_workers
 from hdpstats.schema.schema import Schema, check_names
@@ -63,7 +63,7 @@ class RowGroup:
     """Where rows are: a row group of a file, None for a file without any; and `_state` of the file at opening.
 
     ``coded`` are the columns that were written as texts in a dictionary. Arrow raises where such a text is not valid
-    UTF-8, unless it is told to read them so (`hdpstats.schema.coerce`). ``of_numpy`` are the columns of `_of_numpy`.
+    UTF-8, unless it is told to read them so (`hdpstats.schema.cell_maps`). ``of_numpy`` are the columns of `_of_numpy`.
     """
 
     path: str
@@ -363,7 +363,7 @@ def frame_of(path: Path) -> pd.DataFrame:
 
     for name in set(_of_numpy(read_schema(path))).intersection(frame):
         cells: Any = frame[name]
-        frame[name] = coerce.numbers(cells) if cells.hasnans else cells.to_numpy(dtype=cells.dtype.numpy_dtype)
+        frame[name] = cell_maps.numbers(cells) if cells.hasnans else cells.to_numpy(dtype=cells.dtype.numpy_dtype)
     return frame
 
 

@@ -1,6 +1,6 @@
 """Which person a row is of: total maps from the cells of the column that ``unit=`` names to persons.
 
-The rows of a person are protected together. What names a person is a cell's text (`hdpstats.schema.coerce.text`), so
+The rows of a person are protected together. What names a person is a cell's text (`hdpstats.schema.cell_maps.text`), so
 that no cell changes whose another row is.
 """
 
@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
-from hdpstats.schema.coerce import distinct_texts
+from hdpstats.schema.cell_maps import distinct_texts
 
 
 def by_appearance(persons: IntArray) -> IntArray:
@@ -27,7 +27,7 @@ def by_appearance(persons: IntArray) -> IntArray:
 def persons_of(cells: "pd.Series[Any]") -> IntArray:
     """Return for each cell the number of the person that it names, and -1 where it names nobody.
 
-    Two cells name the same person where their texts are the same (see `hdpstats.schema.coerce.text`): 1, 1.0 and "1"
+    Two cells name the same person where their texts are the same (see `hdpstats.schema.cell_maps.text`): 1, 1.0 and "1"
     are one, "1 " is another. Missing cells, blank texts and cells without a text (dates, bytes, whole numbers of 2^53
     or more but in nullable columns) name nobody. Persons are numbered from 0 in the order of their first rows, whatever
     the type of the column. Ids of more than 15 digits are to be read as text or ``Int64``.

@@ -24,7 +24,7 @@ from hdpstats.records.geometry import (
     PointColumn,
     PointSpace,
 )
-from hdpstats.schema import coerce
+from hdpstats.schema import cell_maps
 from hdpstats.schema.columns import Binary, Categorical, Column, Duration, NumericColumn
 from hdpstats.schema.persons import by_appearance, persons_of, places_of
 from hdpstats.schema.schema import Schema, check_frame, check_names, check_unique, locate, select_unit
@@ -60,11 +60,11 @@ def _read_numbers(cells: "pd.Series[Any]", column: NumericColumn, name: str) -> 
 
 
 def _read_codes(cells: "pd.Series[Any]", column: Categorical, name: str) -> IntArray:
-    codes = coerce.codes(cells, levels=column.levels, other=column.other, blank=column.missing_level)
+    codes = cell_maps.codes(cells, levels=column.levels, other=column.other, blank=column.missing_level)
     present = ~cells.isna().to_numpy(dtype=bool)
     levels = ", ".join(map(repr, column.levels))
     strange = present & (codes < 0)
-    _refuse_first(cells, strange & coerce.too_large(cells), name, _TOO_LARGE)
+    _refuse_first(cells, strange & cell_maps.too_large(cells), name, _TOO_LARGE)
     _refuse_first(cells, strange, name, f"is not a declared level; the levels are {levels}")
     return codes
 
@@ -85,7 +85,7 @@ def _read_persons(plain: pd.DataFrame, unit: str | None) -> IntArray | None:
         return None
     cells = select_unit(plain, unit, whose="public")
     persons = persons_of(cells)
-    _refuse_first(cells, coerce.too_large(cells), unit, _TOO_LARGE)
+    _refuse_first(cells, cell_maps.too_large(cells), unit, _TOO_LARGE)
     reason = f"names no person; correct it, or leave the column {unit!r} out"
     _refuse_first(cells, persons < 0, unit, reason)
     return persons
@@ -233,7 +233,8 @@ class PublicTable:
     def complete(self, names: Iterable[str]) -> BoolArray:
         """Return which rows (n,) are complete in the named columns: those that `raw` and `admitted` return."""
         listed = check_names(self.schema, names)
-        absent = [name for name in listed if name not in self.names]
+        present = set(self.names)
+        absent = [name for name in listed if name not in present]
         if absent:
             raise SchemaError(f"the public rows lack columns: {', '.join(map(repr, absent))}", columns=tuple(absent))
         keep = np.ones(self.rows, dtype=np.bool_)

@@ -16,7 +16,7 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError, forgets_rows
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.records.model import TimeGrid
-from hdpstats.schema import coerce
+from hdpstats.schema import cell_maps
 from hdpstats.schema.persons import persons_of
 from hdpstats.schema.table import AdmittedTable
 
@@ -324,7 +324,7 @@ def person_period(
 
 
 def _times(frame: pd.DataFrame, column: str, *, name: str) -> FloatArray:
-    values = coerce.numbers(frame[column])
+    values = cell_maps.numbers(frame[column])
     if np.isnan(values).any():
         raise ArgumentError(
             f"{name} must have a number in every row, and {column!r} has {int(np.isnan(values).sum())} without; "
@@ -341,7 +341,7 @@ def _causes(frame: pd.DataFrame, column: str) -> IntArray:
         codes = values.cat.codes.to_numpy(dtype=np.int64)
         is_cause = codes >= 0
     else:
-        numbers = coerce.numbers(values)
+        numbers = cell_maps.numbers(values)
         is_cause = (numbers == 0.0) | (numbers == 1.0)
         codes = np.asarray(np.where(is_cause, numbers, 0.0), dtype=np.int64)
     if not is_cause.all():

@@ -1,10 +1,10 @@
 """Numbers as files hold them, which are mapped to declared bounds where they are read.
 
-A column of a Parquet file is a column of doubles, or is made one cell by cell (`hdpstats.schema.coerce.numbers`). The
-map of a numeric column is then arithmetic of a double alone: which cells are missing, a number that fills them, and a
-cut to the bounds. A loop that passes over rows once may do that on the way
-(`hdpstats.families.regression.one_pass`); whatever else reads the column finds it mapped when it asks
-(`columns_of`). The numbers are those of `hdpstats.schema.columns.NumericColumn.admit`, to the last bit.
+A column of a Parquet file is a column of doubles, or is made one cell by cell (`hdpstats.schema.cell_maps.numbers`).
+The map of a numeric column is then arithmetic of a double alone: which cells are missing, a number that fills them, and
+a cut to the bounds. A loop that passes over rows once may do that on the way (`hdpstats.families.regression.one_pass`);
+whatever else reads the column finds it mapped when it asks (`columns_of`). The numbers are those of
+`hdpstats.schema.columns.NumericColumn.admit`, to the last bit.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,6 +17,7 @@ import numpy as np
 from hdpstats._base.compiled import compiled
 from hdpstats._base.intrinsics import double_at
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
+from hdpstats.schema.cell_maps import is_none, within
 from hdpstats.schema.columns import Column, NumericColumn
 from hdpstats.schema.table import AdmittedTable
 
@@ -212,23 +213,3 @@ def mark_missing(addresses: IntArray, two_valued: BoolArray, lacking: BoolArray)
         else:
             for i in range(len(lacking)):
                 lacking[i] |= is_none(double_at(first, i), False)
-
-
-@compiled
-def clipped(number: float, lower: float, upper: float) -> float:
-    """Return a number within bounds, the lower one for NaN (comparisons with it are false), and 0 for -0."""
-    above = number if number > lower else lower
-    return (above if above < upper else upper) + 0.0
-
-
-@compiled
-def within(number: float, lower: float, upper: float, fill: float, two_valued: bool) -> float:
-    """Return a number within bounds, ``fill`` where it is none, and 0 for -0; without a branch."""
-    inside: float = clipped(fill if is_none(number, two_valued) else number, lower, upper)
-    return inside
-
-
-@compiled
-def is_none(number: float, two_valued: bool) -> bool:
-    """Return whether a cell holds no number of its column."""
-    return (number != number) | (two_valued & (number != 0.0) & (number != 1.0))

@@ -235,6 +235,29 @@ def grid_sum(X: FloatArray, residual: FloatArray, rows: slice = ALL, *, bits: in
     return total
 
 
+def square_sums(X: FloatArray, diagonal: FloatArray, other: FloatArray, rows: slice = ALL) -> IntArray:
+    """Return exact sums over some rows of numbers times ``x x'``, stacked (k, D (D + 1) / 2), each entry rounded first.
+
+    ``diagonal`` and ``other`` (k, rows) are what entries on the diagonal and others of these rows are multiplied by.
+    What comes of it is at most 2^50, and rounded to whole numbers.
+    """
+    D = X.shape[1]
+    total = np.zeros((len(diagonal), D * (D + 1) // 2), dtype=np.int64)
+    if by_column(X):
+        _square_sums(X.T, rows.indices(len(X))[0], diagonal, other, total)
+        return total
+    columns, place = np.ascontiguousarray(X[rows].T), 0
+    steps = np.empty_like(columns)
+    for i in range(D):
+        pairs, rounded, stop = columns[i] * columns[i:], steps[: D - i], place + D - i
+        for k in range(len(total)):
+            np.multiply(pairs[0], diagonal[k], out=rounded[0])
+            np.multiply(pairs[1:], other[k], out=rounded[1:])
+            total[k, place:stop] = np.rint(rounded, out=rounded).sum(axis=1)
+        place = stop
+    return total
+
+
 def logistic_sum(
     X: FloatArray,
     y: FloatArray,
@@ -443,6 +466,24 @@ def _logistic_sum(
             for i in range(len(own)):
                 added += bits_of(column[i] * own[i] + ROUNDER) - ROUNDER_BITS
             sums[j] += added
+
+
+@compiled
+def _square_sums(columns: FloatArray, start: int, diagonal: FloatArray, other: FloatArray, total: IntArray) -> None:
+    d, rows = len(columns), diagonal.shape[1]
+    for first in range(0, rows, BLOCK):
+        last, place = min(first + BLOCK, rows), 0
+        low, high = start + first, start + last
+        for i in range(d):
+            one = columns[i, low:high]
+            for j in range(i, d):
+                two = columns[j, low:high]
+                for k in range(len(total)):
+                    scaled, added = diagonal[k, first:last] if i == j else other[k, first:last], np.int64(0)
+                    for row in range(len(one)):
+                        added += bits_of((one[row] * two[row]) * scaled[row] + ROUNDER) - ROUNDER_BITS
+                    total[k, place] += added
+                place += 1
 
 
 @compiled

@@ -20,8 +20,8 @@ keeps the box around its points and the first set that has one of them; a search
 (Friedman, Bentley and Finkel 1977).
 
 **No margin.** The distance of a row from a box is computed by the operations of the definition
-(`hdpstats.solvers.nearest.squared_distances`), in its order, from the gap between the row and the nearer side of the
-box, or 0. In every coordinate each point of the box is as far from the row or farther, and rounding is monotone:
+(`hdpstats.solvers.nearest_points.squared_distances`), in its order, from the gap between the row and the nearer side of
+the box, or 0. In every coordinate each point of the box is as far from the row or farther, and rounding is monotone:
 differences, squares and sums of numbers that are no less are no less when they are rounded. So no *computed* distance
 of a point is below that of its box, and a box is left out where that is above the best distance so far. Boxes at the
 same distance are searched: one of their points may come first.

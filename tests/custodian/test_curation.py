@@ -155,7 +155,7 @@ CHANGED = {
 }
 
 
-@pytest.mark.covering(cases=3)
+@pytest.mark.covering(cases=2)
 @pytest.mark.parametrize("what", CHANGED)
 def test_rows_that_changed_are_served_as_another_version_only(written, what):
     served(written())

@@ -320,6 +320,7 @@ def test_a_list_that_expires_while_a_site_serves_lets_nobody_in(institution, tmp
     assert not certificates.allow(der)
 
 
+@pytest.mark.wide
 def test_connections_leave_descriptors_for_the_ledger(institution, stack):
     """A process that may open 200 files: 190 connections with certificates, and a query is charged and answered."""
     many = dict.fromkeys(("connections", "connections_each", "handshakes", "handshakes_each"), 10_000)

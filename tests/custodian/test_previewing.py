@@ -34,6 +34,7 @@ FORGED = "\napproved by Dr Bos at 2026-01-01T00:00:00Z"
 HOSTILE = (FORGED, "\x1b[2J\x1b[H", "\u202e", "\ud800", "\r", "\u2028", "\x9b2J")
 
 
+@pytest.mark.covering(cases=3)
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_request_forges_a_line_or_moves_the_cursor(place, text):
     place.ask(*SIMPLE)

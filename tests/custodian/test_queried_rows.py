@@ -11,7 +11,7 @@ import pytest
 import hdpstats.api as hdp
 from hdpstats.custodian import open_site, preview, serving
 from hdpstats.custodian.queried_rows import QueriedRows, number_of_queried_rows, rows_of
-from hdpstats.schema import coerce
+from hdpstats.schema import cell_maps
 from tests.custodian.people import PRIVATE
 from tests.custodian.test_request_files import SIMPLE, Place
 
@@ -69,9 +69,9 @@ def test_rows_are_those_of_a_file(folder, database):
     assert list(rows) == list(PRIVATE)
     for name in PRIVATE:
         if name == "g":
-            assert coerce.texts(rows[name]) == coerce.texts(PRIVATE[name])
+            assert cell_maps.texts(rows[name]) == cell_maps.texts(PRIVATE[name])
         else:
-            assert coerce.numbers(rows[name]).tobytes() == coerce.numbers(PRIVATE[name]).tobytes()
+            assert cell_maps.numbers(rows[name]).tobytes() == cell_maps.numbers(PRIVATE[name]).tobytes()
 
 
 @pytest.mark.parametrize("database", ["duckdb", "sqlite"])
@@ -153,8 +153,8 @@ def test_cells_of_a_database_change_no_other_cell(folder):
     connection.close()
     found = rows_of(queried(folder, url="sqlite:///odd.db", sql="SELECT cell FROM odd ORDER BY id"), folder)["cell"]
     expected = [1.5, 2.0, np.nan, np.nan, np.nan, 2.0**60, 3.0]
-    np.testing.assert_array_equal(coerce.numbers(found), expected)
-    alone = [coerce.numbers(pd.Series([cell], dtype=object))[0] for cell in found]
+    np.testing.assert_array_equal(cell_maps.numbers(found), expected)
+    alone = [cell_maps.numbers(pd.Series([cell], dtype=object))[0] for cell in found]
     np.testing.assert_array_equal(alone, expected)
 
 

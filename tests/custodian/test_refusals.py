@@ -190,7 +190,7 @@ def wide(columns):
 @pytest.mark.parametrize(
     ("columns", "longest", "words"),
     [
-        (460, None, f"has 21.* items, and sites read {codec.MOST_ITEMS} at most"),
+        pytest.param(460, None, f"has 21.* items, and sites read {codec.MOST_ITEMS} at most", marks=pytest.mark.wide),
         (60, {"query": 9000, "public": 100}, "has 1.* bytes, and the site accepts 9000 at most .`limits: query`"),
     ],
 )

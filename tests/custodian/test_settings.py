@@ -209,6 +209,7 @@ def test_the_extra_of_the_service_has_what_reads_rows():
     assert needed >= {"cryptography", "fastapi", "h11", "httpx", "psycopg", "pyarrow", "pyjwt"}
 
 
+@pytest.mark.wide
 def test_a_missing_extra_is_named():
     script = (
         "import sys; sys.modules['fastapi'] = sys.modules['httpx'] = None\n"

@@ -94,6 +94,7 @@ def test_values_on_quantiles_follow_their_distribution_and_moved_ones_do_not():
     assert chance.miss_of_cdf(norm.cdf, norm(0, 1.05).cdf, 2000, near=near) > 0.5
 
 
+@pytest.mark.wide
 def test_a_miss_of_a_distribution_function_bounds_how_often_another_one_passes():
     """By 400 seeded samples, where the bound is far from 0 and 1."""
     rng, near = np.random.default_rng(1), np.linspace(0, 8, 801)

@@ -56,6 +56,7 @@ def test_hazards_with_a_delta_are_fitted_by_clipped_scores():
     assert kind(model.fit(2.0, delta=DELTA, se_share=0.1)) == "ObjectiveQuery"
 
 
+@pytest.mark.wide
 def test_hazards_with_too_few_public_people_are_not():
     assert kind(hazard(study_of(PUBLIC.iloc[:167])).fit(2.0, delta=DELTA, describe=False)) == "ObjectiveQuery"
     assert (
@@ -81,6 +82,7 @@ def test_a_regression_takes_rounds_where_their_errors_are_clearly_smaller(covari
 GBSG = hdp.datasets.load_gbsg()
 
 
+@pytest.mark.covering(cases=2)
 @pytest.mark.parametrize(
     ("records", "epsilons", "chosen", "fit"),
     [

@@ -225,6 +225,7 @@ def test_estimates_of_sites_that_differ_are_called_different():
     assert logit(study).fit(epsilon=2, **ROUNDS).heterogeneity.overall.pvalue < 0.01
 
 
+@pytest.mark.wide
 @pytest.mark.usefixtures("no_noise")
 def test_hazards_are_fitted_at_several_sites():
     trial = eight_interval_trial(6200, seed=5)

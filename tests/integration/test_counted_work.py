@@ -56,7 +56,7 @@ def check(done: Counter[str], said: Operations) -> None:
     assert said.sorts <= 1.5 * done["sorts"] + 40
 
 
-@pytest.mark.parametrize("ridge", [1e-3, 1.0])
+@pytest.mark.parametrize("ridge", [pytest.param(1e-3, marks=pytest.mark.wide), 1.0])
 def test_a_minimisation_makes_no_more_steps_than_are_counted(done: Counter[str], ridge: float) -> None:
     work = work_of(ridge=ridge, curvature=200.0, error=1e-10, size=100.0, excess=60.0)
     assert work is not None

@@ -175,6 +175,7 @@ def test_refusals_come_before_any_charge():
 BLOCKS = hdp.mechanisms.SubsampleAggregate()
 
 
+@pytest.mark.covering(1)
 @pytest.mark.entropy
 @pytest.mark.parametrize("public", [None, 60])
 @pytest.mark.parametrize("name", ["normal", "gamma", "poisson", "bernoulli"])

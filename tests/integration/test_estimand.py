@@ -74,7 +74,7 @@ def found(patients):
     return compute
 
 
-@pytest.mark.covering(1)
+@pytest.mark.covering(cases=2)
 @pytest.mark.parametrize("epsilon", [1, 3])
 @pytest.mark.parametrize(("name", "limit"), [("linear", 0.3), ("logit", 0.3), ("poisson", 0.5), ("hazard", 0.6)])
 def test_a_large_fit_to_other_people_estimates_what_the_ordinary_fit_does(name, limit, epsilon, found):
@@ -83,7 +83,7 @@ def test_a_large_fit_to_other_people_estimates_what_the_ordinary_fit_does(name, 
     assert np.max(np.abs(off) / predicted) < limit
 
 
-@pytest.mark.covering(cases=4)
+@pytest.mark.covering(cases=2)
 @pytest.mark.parametrize(
     ("kind", "data", "public", "limit"),
     [
@@ -101,7 +101,7 @@ def test_far_people_outlying_outcomes_the_ridge_and_saturation_hardly_move_large
     assert np.max(np.abs(without_noise(Setting(kind, data, public, 300_000, (3.0,))).to_numpy())) < limit
 
 
-@pytest.mark.covering(1)
+@pytest.mark.covering(cases=1)
 @pytest.mark.parametrize("records", [10_000, 30_000, 100_000])
 @pytest.mark.parametrize(("name", "limit"), [("linear", 0.7), ("poisson", 1.1), ("hazard", 0.7)])
 def test_weights_that_have_not_vanished_move_estimates_by_less_than_a_standard_error(name, limit, records, found):
@@ -219,6 +219,7 @@ def test_weights_without_public_outcomes_have_an_allowance(patients):
     assert np.all(sd[-5:] < APART)
 
 
+@pytest.mark.covering(cases=3)
 @pytest.mark.parametrize("name", MODELS)
 def test_what_public_outcomes_tell_of_weights_is_computed_once(name, patients, monkeypatch):
     asked = []

@@ -255,6 +255,7 @@ def foreign(tmp_path, kind):
     return [study_of(ledger=hdp.Ledger(each, dataset="trial", epsilon=100), budget=None) for each in places]
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("kind", ["budget", "two files"])
 @pytest.mark.parametrize("read_again", [False, True])
 def test_people_are_told_apart_by_their_account_not_by_the_name_of_their_data(tmp_path, kind, read_again):

@@ -136,7 +136,7 @@ def test_more_sites_tell_more_and_the_truth_is_within_reach():
     assert abs(together.params["x"] - 1.0) < 6 * together.bse["x"]
 
 
-@pytest.mark.parametrize("mechanism", ["objective", "output", "exponential"])
+@pytest.mark.parametrize("mechanism", ["objective", "output", pytest.param("exponential", marks=pytest.mark.wide)])
 def test_every_mechanism_of_one_question_is_for_several_sites(mechanism):
     study = study_of(sizes={"A": 900, "B": 700})
     result = hdpf.logit("y ~ x", data=study).fit(epsilon=2, delta=1e-6, mechanism=mechanism)

@@ -80,6 +80,7 @@ def test_a_schema_and_the_files_between_analyst_and_custodian_are_read(version):
     RequestFile.read(version / "request.json").check_signature(VerifyingKey.read(version / "analyst.pub"))
 
 
+@pytest.mark.covering(cases=1)
 @pytest.mark.parametrize("dataset", calls.TERMS)
 def test_the_same_calls_are_answered_from_the_ledger_for_nothing(version, ledger, dataset):
     data = calls.study(calls.site(ledger, dataset))

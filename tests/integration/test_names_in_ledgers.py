@@ -15,7 +15,7 @@ from hdpstats.mechanisms.description import (
     DescriptionRelease,
     RowsOfPerson,
 )
-from hdpstats.mechanisms.description.follow_up import CrossedColumn, FollowUpCells
+from hdpstats.mechanisms.description.public_cells import CrossedColumn, FollowUpCells
 from hdpstats.mechanisms.evaluation import EvaluationQuery, EvaluationRelease
 from hdpstats.mechanisms.exponential import ExponentialQuery, ExponentialRelease
 from hdpstats.mechanisms.histogram import Axis, HistogramQuery, HistogramRelease

@@ -134,7 +134,7 @@ def private_only(spec, *, records, epsilon):
     return np.einsum("ij,jk,ik->i", back, at.J + noise.covariance(at.H), back)
 
 
-@pytest.mark.covering(1)
+@pytest.mark.covering(cases=3)
 @EVERY
 @pytest.mark.parametrize("name", NAMES)
 def test_small_steps_to_more_people_or_more_epsilon_never_predict_more(name, public):

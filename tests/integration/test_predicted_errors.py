@@ -36,7 +36,7 @@ def named(plan):
 ONE, THREE = {"A": 3000}, {"A": 3000, "B": 1500, "C": 300}
 
 
-@pytest.mark.covering(cases=2)
+@pytest.mark.covering(cases=1)
 @pytest.mark.parametrize(
     ("epsilon", "sizes", "delta"),
     [
@@ -103,6 +103,7 @@ def negative_binomial(rows, seed):
     return pd.DataFrame({"x": x, "count": rng.poisson(rate).clip(0, 60).astype(float)})
 
 
+@pytest.mark.covering(cases=1)
 @pytest.mark.usefixtures("no_noise")
 @pytest.mark.parametrize(("fit", "rounds"), [(hdpf.poisson, 1), (hdpf.poisson, 3), (hdpf.linear, 1)])
 def test_a_plan_is_what_a_fit_reports_where_outcomes_are_unlike_their_model(fit, rounds):

@@ -66,7 +66,7 @@ def errors(monkeypatch, private, *, model, mechanism):
 ONE_ROUND = hdp.mechanisms.ClippedNewton(rounds=1)
 
 
-@pytest.mark.covering(cases=4)
+@pytest.mark.covering(cases=2)
 @pytest.mark.parametrize(
     ("model", "mechanism"),
     [
@@ -86,7 +86,7 @@ def test_people_like_the_public_ones_change_little(monkeypatch, mechanism):
     assert np.all(np.abs(np.log(told / untold)) < 0.12)
 
 
-@pytest.mark.covering(cases=3)
+@pytest.mark.covering(cases=2)
 @pytest.mark.parametrize(
     ("model", "mechanism", "sites"),
     [
@@ -128,6 +128,7 @@ def noiseless(monkeypatch):
     known_noise.off(monkeypatch)
 
 
+@pytest.mark.covering(cases=2)
 @pytest.mark.usefixtures("noiseless")
 @pytest.mark.filterwarnings("ignore:public rows alone")
 @pytest.mark.parametrize(

@@ -165,6 +165,7 @@ def test_errors_of_a_multinomial_fit_are_a_sandwich_of_people():
     assert fit.cov_params().to_numpy() == pytest.approx(inverse @ of_people.T @ of_people @ inverse, abs=1e-8)
 
 
+@pytest.mark.covering(cases=1)
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
 def test_a_private_multinomial_fit_to_two_levels_is_near_the_logistic_one(monkeypatch, relation):
     known_noise.off(monkeypatch)
@@ -182,7 +183,7 @@ def test_small_sample_is_for_people_with_several_rows():
         hdpf.logit("y ~ x", hdp.Study(public=PUBLIC, schema=SCHEMA)).fit_public(small_sample=True)
 
 
-@pytest.mark.covering(1)
+@pytest.mark.covering(cases=1)
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
 @pytest.mark.parametrize("formula", FAMILIES)
 def test_without_noise_a_fit_is_near_the_ordinary_fit_to_the_same_rows(monkeypatch, formula, relation):
@@ -264,6 +265,7 @@ def test_private_people_who_have_more_rows_are_not_taken_for_public_ones(monkeyp
     assert (found[True] < 0.97 * found[False])[:2].all()
 
 
+@pytest.mark.wide
 def test_many_people_tell_themselves_how_their_rows_correlate(monkeypatch):
     known_noise.off(monkeypatch)
     public, private = visits(120, 1, rho=0.0), visits(8000, 50, rho=0.8)

@@ -77,6 +77,7 @@ def test_the_share_follows_the_number_that_was_counted() -> None:
     assert planned[0] >= float(result.query.hessian_share) >= planned[1] > planned[2]
 
 
+@pytest.mark.covering(cases=1)
 @pytest.mark.parametrize("design", DESIGNS)
 def test_none_of_eight_fits_is_charged_for_nan(design: str) -> None:
     n, public, options = DESIGNS[design]
@@ -93,6 +94,7 @@ def test_none_of_eight_fits_is_charged_for_nan(design: str) -> None:
             assert data.ledger.spent.epsilon == 1
 
 
+@pytest.mark.covering(cases=1)
 @pytest.mark.parametrize("spread", [0.1, 1.0])
 def test_none_of_the_fits_with_a_description_is_charged_for_nan(spread: float) -> None:
     """A column in which people spread little, for what is declared, hides the Hessian: the description tells it."""
@@ -158,6 +160,7 @@ MODELS = {
 }
 
 
+@pytest.mark.covering(cases=2)
 @pytest.mark.parametrize("name", MODELS)
 def test_plan_and_fit_agree_on_the_share(name: str) -> None:
     model = MODELS[name](study(8000))

@@ -5,7 +5,7 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats.custodian.queried_rows import QueriedRows, number_of_queried_rows, rows_of
-from hdpstats.schema import coerce
+from hdpstats.schema import cell_maps
 
 SQL = "SELECT id, age, weight, male, size, born FROM people ORDER BY id"
 
@@ -34,17 +34,17 @@ def queried(sql, url, folder):
 def test_types_of_a_server_are_read_cell_by_cell(queried, folder):
     rows = rows_of(queried(SQL.replace(", born", "")), folder)
     assert list(rows) == ["id", "age", "weight", "male", "size"]
-    np.testing.assert_array_equal(coerce.numbers(rows["age"]), [35.5, 61.0, np.nan])
-    np.testing.assert_array_equal(coerce.numbers(rows["weight"]), [np.nan, 70.25, 1e300])
-    np.testing.assert_array_equal(coerce.numbers(rows["male"]), [1.0, 0.0, np.nan])
-    assert coerce.texts(rows["size"]) == ["<=20", "20-50", None]
-    assert coerce.texts(rows["id"]) == ["1", "2", "3"]
+    np.testing.assert_array_equal(cell_maps.numbers(rows["age"]), [35.5, 61.0, np.nan])
+    np.testing.assert_array_equal(cell_maps.numbers(rows["weight"]), [np.nan, 70.25, 1e300])
+    np.testing.assert_array_equal(cell_maps.numbers(rows["male"]), [1.0, 0.0, np.nan])
+    assert cell_maps.texts(rows["size"]) == ["<=20", "20-50", None]
+    assert cell_maps.texts(rows["id"]) == ["1", "2", "3"]
     assert number_of_queried_rows(queried(), folder) == 3
 
 
 def test_dates_are_missing_cells_or_the_start_fails(queried, folder):
     rows = rows_of(queried("SELECT born FROM people WHERE id < 3 ORDER BY id"), folder)
-    assert np.isnan(coerce.numbers(rows["born"])).all()
+    assert np.isnan(cell_maps.numbers(rows["born"])).all()
     with pytest.raises(hdp.ArgumentError, match=r"psycopg: DataError") as caught:  # of a date that Python cannot hold
         rows_of(queried(), folder)
     assert "infinity" not in str(caught.value)

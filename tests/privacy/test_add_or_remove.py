@@ -207,6 +207,7 @@ def test_one_person_more_changes_nothing_beside_scores_of_cut_rows():
         assert seen("logit", more, noise=NOISY - number - 1, **asked_for)[0] == here
 
 
+@pytest.mark.covering(cases=1)
 @pytest.mark.parametrize(("kind", "cells"), [("logit", CELLS[0]), ("hazard", CELLS[1])], ids=["logit", "hazard"])
 def test_one_person_more_changes_nothing_beside_clipped_scores(kind, cells):
     """One round, as the coefficients that a second one asks at depend on the noisy numbers of the first."""
@@ -288,6 +289,7 @@ def test_constants_do_not_depend_on_the_table(kind):
     assert len({(release.grid, release.noise_rate, release.records) for release in releases}) == 1
 
 
+@pytest.mark.covering(cases=2)
 @pytest.mark.parametrize("kind", MODELS)
 def test_everybody_counts_in_the_sum_also_beyond_the_declared_number(kind):
     """A cut to the first n_max would exchange a person for another where one is added."""

@@ -15,6 +15,7 @@ def counts(frame):
     return [(frame["g"] == level).sum() for level in "abc"]
 
 
+@pytest.mark.covering(cases=3)
 @pytest.mark.parametrize(
     ("statistic", "norm", "relation", "claim"),
     [

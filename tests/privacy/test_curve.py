@@ -62,6 +62,7 @@ def test_with_next_to_no_penalty_one_person_changes_an_error_by_half_the_root_of
     assert change <= curve.sensitivity(loose, n) / curve.UNITS
 
 
+@pytest.mark.covering(cases=2)
 @pytest.mark.parametrize("ridge", [Fraction(1, 1000), Fraction(1, 50), Fraction(1)])
 def test_no_neighbours_exceed_the_sensitivity(ridge):
     query, worst = replace(QUERY, ridge=ridge), 0

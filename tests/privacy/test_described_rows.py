@@ -80,6 +80,7 @@ def blocks(query, frame):
     return np.array([sums(query, rows) for _, rows in frame.groupby("id")])
 
 
+@pytest.mark.covering(cases=3)
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_person_moves_sums_as_far_as_is_proved_and_no_further(name):
     found = blocks(QUERIES[name], visits(1, 250))
@@ -100,6 +101,7 @@ def test_normal_noise_counts_the_numbers_of_rows(relation, complete):
         assert largest > square_sensitivity(replace(query, rows=None), relation)
 
 
+@pytest.mark.covering(cases=3)
 @pytest.mark.parametrize("name", QUERIES)
 def test_sums_are_of_each_person_alone(name):
     query, frame = QUERIES[name], visits(2, 60)

@@ -16,7 +16,7 @@ import pytest
 import hdpstats.api as hdp
 from hdpstats.mechanisms.description import UNITS, AtRisk, DescribedColumn, DescribedPairs, DescriptionQuery, site
 from hdpstats.mechanisms.description import people as mapping
-from hdpstats.mechanisms.description.follow_up import FollowUpCells
+from hdpstats.mechanisms.description.public_cells import FollowUpCells
 from hdpstats.mechanisms.overlap_weights import weighting_design
 from hdpstats.noise import BoxNoise, RoundedNormal, TwoSidedGeometric
 from hdpstats.privacy.budget import as_pair, total

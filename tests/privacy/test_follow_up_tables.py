@@ -15,7 +15,7 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats.mechanisms.description import UNITS, DescriptionQuery, people, site
-from hdpstats.mechanisms.description.follow_up import CrossedColumn, FollowUpCells
+from hdpstats.mechanisms.description.public_cells import CrossedColumn, FollowUpCells
 from hdpstats.mechanisms.overlap_weights import weighting_design
 from hdpstats.noise import RoundedNormal, TwoSidedGeometric
 from hdpstats.privacy.gaussian import delta_of_square
@@ -133,6 +133,7 @@ def test_no_person_moves_a_table_farther_than_claimed_and_one_does(name, relatio
         assert 0.95 * claimed_square <= square <= claimed_square
 
 
+@pytest.mark.covering(cases=1)
 @pytest.mark.parametrize("late", [False, True])
 def test_all_rows_of_a_person_move_a_table_as_one_row_does(late):
     query = QUERIES["late beginnings" if late else "groups"]

@@ -84,6 +84,7 @@ def square_losses(rounds, before, after):
 FAR = {"a": 6.0, "b": -6.0}
 
 
+@pytest.mark.covering(cases=2)
 @pytest.mark.usefixtures("no_noise")
 @pytest.mark.parametrize("name", SIZES)
 def test_a_transcript_loses_of_a_person_what_that_person_s_site_offered(name):

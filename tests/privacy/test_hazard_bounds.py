@@ -91,6 +91,7 @@ def test_no_neighbours_lose_more_than_was_stated(regime: dict[str, object]) -> N
     assert 0.15 * at.stated < found.loss <= at.stated + SLACK
 
 
+@pytest.mark.covering(cases=3)
 @pytest.mark.parametrize("regime", TIGHT, ids=named)
 def test_where_the_bound_is_tight_the_search_reaches_it(regime: dict[str, object]) -> None:
     at = Regime(**regime)
@@ -246,7 +247,7 @@ def test_the_search_finds_a_cap_that_events_do_not_have(monkeypatch: pytest.Monk
 # ------------------------------------------------------------------------------------------- constants of one person
 
 
-@pytest.mark.covering(cases=12)
+@pytest.mark.covering(cases=6)
 @pytest.mark.parametrize("regime", REGIMES, ids=named)
 def test_one_person_s_gradient_hessian_and_determinant_keep_their_bounds(regime: dict[str, object]) -> None:
     at = Regime(**regime)

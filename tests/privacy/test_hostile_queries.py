@@ -142,7 +142,9 @@ TOO_SMALL_RIDGES = {"weights", "large radius"}
 
 @pytest.mark.covering(1)
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.wide) if name == "many intervals" else name for name in MODELS]
+)
 def test_hostile_models_are_answered_whatever_the_rows(
     name: str, relation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,7 +28,7 @@ from hdpstats.privacy.sensitivity import BoxNorm
 from hdpstats.records.geometry import PointColumn, PointSpace
 from hdpstats.records.query import Query
 from hdpstats.schema.public import PublicTable
-from hdpstats.solvers import nearest as search
+from hdpstats.solvers import nearest_points as search
 
 SCHEMA = hdp.Schema(
     x=hdp.Continuous(-1, 1, complete=True),

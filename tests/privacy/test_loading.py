@@ -31,7 +31,7 @@ LOOPS = {
     design: ("whiten_columns",),
     logistic: ("residuals",),
     score_sums: ("_shorten",),
-    kernels: ("_products", "_score_sum", "_logistic_sum", "_rounded_products"),
+    kernels: ("_products", "_score_sum", "_logistic_sum", "_rounded_products", "_square_sums"),
 }
 
 
@@ -151,6 +151,7 @@ def test_what_is_loaded_is_what_an_answer_about_spells_runs(monkeypatch) -> None
     assert all(types <= loaded[name] for name, types in seen.items())
 
 
+@pytest.mark.wide
 def test_no_answer_loads_a_loop_while_it_is_computed() -> None:
     command = [sys.executable, "-m", "tests.privacy.loops_of_answers"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)  # a process that has loaded nothing

@@ -78,6 +78,7 @@ def test_a_delta_lowers_the_bound() -> None:
     assert epsilon_lower_bound(one, two, delta=0.06) <= 0.0
 
 
+@pytest.mark.wide
 def test_outputs_of_one_distribution_rarely_contradict_it() -> None:
     rng = np.random.default_rng(3)
     found = [epsilon_lower_bound(*rng.standard_normal((2, 2000)), alpha=0.01) for _ in range(60)]

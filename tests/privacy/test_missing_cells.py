@@ -363,10 +363,31 @@ COMPLETE = (
 )
 """Analyses of complete columns too: each way of reading rows, and each kind of column."""
 
-
-@pytest.mark.parametrize(
-    ("name", "complete"), [*((name, False) for name in ANALYSES), *((name, True) for name in COMPLETE)]
+COMMON = ("weights and offset", "histogram", "evaluation of survival")
+SELDOM = (
+    "objective with a Hessian",
+    "objective, normal noise",
+    "multinomial, output",
+    "multinomial, exponential",
+    "multinomial, clipped_newton",
+    "hazard, entry",
+    "hazard, causes",
+    "hazard, output",
+    "hazard, exponential",
+    "treatment effect on a number",
 )
+"""Analyses of which `make test` has each part in another one: the mechanism, the family, the loss or link."""
+
+
+def analyses():
+    """Give the names of analyses, and whether columns are complete."""
+    for name in ANALYSES:
+        yield pytest.param(name, False, marks=[pytest.mark.wide] * (name in SELDOM))
+    for name in COMPLETE:
+        yield pytest.param(name, True, marks=[pytest.mark.wide] * (name not in COMMON))
+
+
+@pytest.mark.parametrize(("name", "complete"), list(analyses()))
 def test_the_other_cells_of_a_row_with_a_missing_cell_count_for_nothing(name, complete):
     analysis, columns, asks = ANALYSES[name]
     asked, _ = noted(analysis, private(None, None, OTHERS[0]), complete=complete)
@@ -386,8 +407,10 @@ def test_the_other_cells_of_a_row_with_a_missing_cell_count_for_nothing(name, co
 WITH_SEVERAL_ROWS = fit(hazard("Surv(s, t, d) ~ x"))
 
 
-def test_a_row_of_a_person_with_several_is_left_out_and_the_others_stay():
-    for column, cell in (("x", None), ("t", "soon"), ("s", None), ("d", 2)):
+@pytest.mark.covering(cases=1)
+@pytest.mark.parametrize("cells", [{"x": None, "t": "soon"}, {"s": None, "d": 2}])
+def test_a_row_of_a_person_with_several_is_left_out_and_the_others_stay(cells):
+    for column, cell in cells.items():
         one, other = (
             released(WITH_SEVERAL_ROWS, private(column, cell, others), complete=False, unit="who") for others in OTHERS
         )
@@ -401,6 +424,7 @@ def test_a_row_of_a_person_with_several_is_left_out_and_the_others_stay():
     assert released(WITH_SEVERAL_ROWS, other_row, complete=False, unit="who") != one
 
 
+@pytest.mark.covering(cases=2)
 @pytest.mark.parametrize("name", ["objective", "clipped_newton", "histogram", "hazard"])
 def test_a_row_with_a_missing_cell_is_no_row_where_the_number_is_protected(name):
     """Under add_or_remove_one the releases are those of the table without the row."""

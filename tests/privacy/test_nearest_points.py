@@ -21,7 +21,7 @@ from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.public import PublicTable, space_of
 from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import PrivateTable
-from hdpstats.solvers import nearest as search
+from hdpstats.solvers import nearest_points as search
 from tests.known_noise import choices
 from tests.support import CORNERS
 

@@ -83,6 +83,7 @@ def texts_of(ledger, model, result, folder):
     yield result.predict(PUBLIC, ci=True).to_csv()
 
 
+@pytest.mark.covering(cases=3)
 def test_no_private_value_is_in_any_text(fit, tmp_path):
     for text in texts_of(*fit, tmp_path):
         assert not any(canary in text for canary in CANARIES)
@@ -99,6 +100,7 @@ def test_no_private_value_is_in_the_file_of_the_ledger(fit, folder):
                 assert np.float64(canary).tobytes() not in content
 
 
+@pytest.mark.covering(cases=3)
 def test_no_private_value_is_in_a_plot(fit):
     picture = io.StringIO()
     axes = fit[2].plot_coefficients()
@@ -139,6 +141,7 @@ def rows_in(start):
     return [value for value in parts(start) if has_an_entry_per_record(value)]
 
 
+@pytest.mark.covering(cases=3)
 def test_a_result_has_nothing_of_the_length_of_the_private_rows(fit):
     assert rows_in(fit[2]) == []
     assert rows_in(fit[1].plan()) == []

@@ -113,6 +113,7 @@ def test_box(dimension: int, rate: Fraction) -> None:
     tells(BoxNoise(dimension=dimension, rate=rate), partial(box_norm, rate))
 
 
+@pytest.mark.wide
 def test_a_box_is_neither_a_ball_nor_independent_coordinates(monkeypatch: pytest.MonkeyPatch) -> None:
     noise = BoxNoise(dimension=2, rate=Fraction(1))
     draws = [noise.draw() for _ in range(DRAWS)]
@@ -153,6 +154,7 @@ def test_independent_coordinates_are_not_ball_noise() -> None:
     )
 
 
+@pytest.mark.wide
 def test_a_cylinder_is_not_the_ball_around_it() -> None:
     noise = CylinderNoise(
         dimension=2, rate=Fraction(1), radius=Fraction(1), grid_axis=Fraction(1, 2), grid_ball=Fraction(1, 2)

@@ -171,7 +171,7 @@ def shares_above(threshold: float, dimension: int, sd: float, grid: float, *, fa
     return [float(along[places + moved > threshold].sum()) for moved in (0.0, 2.0)]
 
 
-@pytest.mark.parametrize("dimension", [1, 4])
+@pytest.mark.parametrize("dimension", [1, pytest.param(4, marks=pytest.mark.wide)])
 def test_releases_of_neighbours_are_no_farther_apart_than_mu(dimension: int) -> None:
     """Lattice points that one person moves by S = 2: the best test between neighbours looks along the move."""
     sd, grid, trials = Fraction(2), Fraction(1, 4), 12_000

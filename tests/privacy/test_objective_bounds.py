@@ -176,7 +176,7 @@ def named(regime: dict[str, object]) -> str:
     return "-".join(f"{key}={value}" for key, value in regime.items())
 
 
-@pytest.mark.covering(cases=10)
+@pytest.mark.covering(cases=5)
 @pytest.mark.parametrize("regime", REGIMES, ids=named)
 def test_no_neighbours_lose_more_than_was_stated_and_where_the_bound_is_tight_some_lose_it(
     regime: dict[str, object],
@@ -306,6 +306,7 @@ def test_the_ball_norm_does_not_bound_a_gradient_with_an_intercept() -> None:
     assert np.max(sizes) == pytest.approx(np.sqrt(2.0), rel=1e-6)
 
 
+@pytest.mark.covering(cases=1)
 @pytest.mark.parametrize("intercept", [True, False], ids=["intercept", "none"])
 def test_determinants_of_neighbours_keep_their_bound(intercept: bool) -> None:
     query = make_query(radius=2.0, epsilon=Fraction(1), ridge=1.0, slopes=2, intercept=intercept)

@@ -15,7 +15,7 @@ from scipy.stats import norm
 
 from hdpstats.ledger.analysts import capped
 from hdpstats.privacy.budget import Budget, Spend
-from hdpstats.privacy.charging import Balance, square_of
+from hdpstats.privacy.composition import Balance, square_of
 from hdpstats.privacy.gaussian import delta_of_square, epsilon_of
 
 DELTA = Fraction(1, 10**6)

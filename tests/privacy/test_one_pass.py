@@ -17,7 +17,7 @@ from hdpstats.mechanisms.description import DescribedColumn
 from hdpstats.mechanisms.description.people import number_in_units, square_in_units, sums_of_stored
 from hdpstats.records.geometry import LARGEST
 from hdpstats.records.model import RegressionModel
-from hdpstats.schema import coerce
+from hdpstats.schema import cell_maps
 from hdpstats.schema.stored_columns import Declared, columns_of
 from hdpstats.schema.table import PrivateTable
 from hdpstats.solvers.kernels import coefficient_parts, compensated_pairs
@@ -107,6 +107,7 @@ def test_scores_of_rows_that_are_read_once_are_those_of_rows_in_memory(loss, row
         assert rows < ROWS or np.any(once)
 
 
+@pytest.mark.covering(cases=4)
 def test_the_score_of_a_row_is_the_same_at_every_place(loss) -> None:
     theta = 0.7 * np.cos(np.arange(loss.dimension))
     table = cells()
@@ -201,5 +202,7 @@ def test_a_dictionary_of_texts_is_read_by_its_entries() -> None:
     kind = SCHEMA["k"]
     for array in (texts, texts.dictionary_encode(), pa.chunked_array([texts.dictionary_encode()])):
         series = pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array([texts])))
-        assert coerce.codes(array, levels=kind.levels).tolist() == coerce.codes(series, levels=kind.levels).tolist()
+        assert (
+            cell_maps.codes(array, levels=kind.levels).tolist() == cell_maps.codes(series, levels=kind.levels).tolist()
+        )
         assert kind.admit(array).values.tolist() == [1, 0, 0, 1, 0]

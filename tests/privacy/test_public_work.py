@@ -300,8 +300,14 @@ def test_accepted_points_have_errors_no_larger_than_what_is_left_for_them(
     assert 2 <= accepted <= len(points) - 3
 
 
-@pytest.mark.covering(cases=8)
-@pytest.mark.parametrize("name", CASES)
+COSTLY = ("quantile", "exponential")
+"""Of which the exact minimiser takes a second or two."""
+
+
+@pytest.mark.covering(cases=6)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.wide) if name in COSTLY else name for name in CASES]
+)
 def test_without_newton_the_public_steps_reach_the_radius(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     person_loss, people = CASES[name](12, 2)
     query, D = question(person_loss), person_loss.dimension

@@ -44,6 +44,7 @@ def matrices(stacked, D):
     return [unstack(np.array(each.astype(np.float64)) * grid, D) for each, grid in zip(stacked, GRIDS, strict=True)]
 
 
+@pytest.mark.covering(cases=4)
 @pytest.mark.parametrize("name", REGRESSIONS)
 def test_one_person_changes_no_more_than_the_norm_that_all_are_cut_to(name):
     query, person_loss = opened(name)

@@ -119,6 +119,7 @@ def test_rounding_to_the_grid_moves_opposite_rows_farther_apart_than_their_score
     assert unrounded**2 < farthest_square * grid**2 <= claim**2
 
 
+@pytest.mark.wide
 def test_a_sensitivity_of_the_norm_alone_would_be_found_wrong():
     # S = M holds at theta = 0 only; at large coefficients some pairs are one and a half times as far apart.
     assert farthest(make_query("zero"))[0] <= 2.5

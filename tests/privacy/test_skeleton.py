@@ -143,7 +143,7 @@ def typed_columns():
     yield "everything missing", PRIVATE.astype(object).where(PRIVATE.isna())
 
 
-@pytest.mark.covering(cases=10)
+@pytest.mark.covering(cases=5)
 @pytest.mark.parametrize("frame", [pytest.param(frame, id=name) for name, frame in typed_columns()])
 def test_types_of_columns_change_nothing_that_is_seen(frame):
     assert watch(frame, "box") == ordinary("box")

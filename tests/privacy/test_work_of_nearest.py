@@ -13,7 +13,7 @@ from hdpstats._base.rehearsal import rehearsing
 from hdpstats.mechanisms.hybrid_weights.site import landscape_of
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.table import PrivateTable
-from hdpstats.solvers import nearest as module
+from hdpstats.solvers import nearest_points as module
 from hdpstats.solvers import searches
 from tests.privacy.test_nearest_points import PUBLIC, SCHEMA, SPACE, site_facts
 

@@ -4,15 +4,16 @@ from collections import defaultdict
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hdpstats._base.errors import ArgumentError, InsufficientBudget
 from hdpstats.ledger import Ledger, Request
 from hdpstats.ledger.analysts import capped
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
-from hdpstats.privacy.charging import Balance
+from hdpstats.privacy.composition import Balance
 from hdpstats.privacy.gaussian import delta_of_square, mu_of
+from tests.examples import examples
 
 ANALYSTS = ("ana", "ben", "eve")
 STEP = Fraction(1, 8)
@@ -43,7 +44,7 @@ def whole(costs):
     return sum(costs, NOTHING)
 
 
-@settings(max_examples=15, deadline=None)
+@examples(80)
 @given(script=st.lists(st.one_of(charges, grants), max_size=16))
 def test_requests_are_charged_once_to_the_total_and_once_to_the_cap_of_each_who_receives_them(script):
     """Request number k costs k steps of a total of 12; what follows from that is kept in two plain dictionaries."""
@@ -84,7 +85,7 @@ granted = st.tuples(
 )
 
 
-@settings(max_examples=20, deadline=None)
+@examples(80)
 @given(script=st.lists(st.one_of(asked, granted), max_size=12))
 def test_with_gaussian_releases_what_anybody_received_amounts_to_no_more_than_his_cap(script):
     ledger = Ledger(None, dataset="d", epsilon=3, delta=4e-6)
@@ -113,7 +114,7 @@ def test_with_gaussian_releases_what_anybody_received_amounts_to_no_more_than_hi
 totals = st.builds(Budget, st.integers(1, 8).map(lambda n: Fraction(n, 4)), st.sampled_from([0, 1e-6, 3e-6]))
 
 
-@settings(max_examples=30, deadline=None)
+@examples(100)
 @given(first=totals, others=st.lists(totals, min_size=1, max_size=3), used=st.booleans())
 def test_a_cap_that_grows_leaves_as_much_of_either_kind(first, others, used):
     """Also where a Gaussian release has fixed the part of these for good."""

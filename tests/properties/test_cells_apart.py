@@ -273,7 +273,7 @@ def test_in_columns_of_a_type(name):
 NUMBERS = (int, float, complex, np.number)
 
 
-@pytest.mark.covering(cases=3)
+@pytest.mark.covering(cases=1)
 @pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint64", "float32", "float64", "bool"])
 def test_in_columns_that_are_joined_with_a_cell_of_another_type(dtype):
     """But for truth values, of which pandas 2 makes 1.0 and 0.0 when it joins them with numbers (the page says so)."""
@@ -313,7 +313,7 @@ IN_FOLDERS = [name for name in WRITTEN if not name.endswith(("8", "16", "32", "[
 """One type of each kind, with the widest numbers and the shortest steps of time."""
 
 
-@pytest.mark.covering(cases=6)
+@pytest.mark.covering(cases=3)
 @pytest.mark.parametrize(
     "name", [name if name in IN_FOLDERS else pytest.param(name, marks=pytest.mark.wide) for name in WRITTEN]
 )
@@ -399,6 +399,7 @@ def test_in_csv_files_that_pandas_reads_by_default(name):
     check_apart(read_csv, CSV[name], odd)
 
 
+@pytest.mark.covering(cases=2)
 @pytest.mark.parametrize("name", CSV)
 def test_in_csv_files_that_are_read_as_text(name):
     check_apart(lambda cells: read_csv(cells, **AS_TEXT), [*CSV[name], *TEXTS], ["", "NA", "1.5", "x", str(2**64)])

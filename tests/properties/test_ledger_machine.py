@@ -16,7 +16,7 @@ from hdpstats._base.errors import BudgetError, Superseded
 from hdpstats.ledger import Charge, Lease, Ledger, Request, verify_file
 from hdpstats.ledger.leases import Holder
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
-from hdpstats.privacy.charging import square_of
+from hdpstats.privacy.composition import square_of
 from hdpstats.privacy.gaussian import delta_of_square
 
 DELTA = Fraction(1, 10**6)

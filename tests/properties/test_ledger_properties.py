@@ -10,7 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
@@ -18,7 +18,8 @@ from hdpstats._base.errors import InsufficientBudget, LedgerError
 from hdpstats.ledger import Ledger, Request, verify_file
 from hdpstats.ledger.records import Entry
 from hdpstats.privacy.budget import Budget, Spend, rounded_down
-from hdpstats.privacy.charging import MU_SQUARED_GRAIN, Balance, Floor, shared, square_of
+from hdpstats.privacy.composition import MU_SQUARED_GRAIN, Balance, Floor, shared, square_of
+from tests.examples import examples
 
 epsilons = st.one_of(
     st.floats(min_value=1e-9, max_value=2).map(lambda number: Fraction(str(number))),
@@ -53,7 +54,7 @@ def attempt(ledger, number, cost):
         return None
 
 
-@settings(max_examples=40, deadline=None)
+@examples(120)
 @given(total=costs, asked=st.lists(costs, max_size=8))
 def test_the_sum_of_the_charges_is_what_is_spent_and_never_exceeds_the_total(total, asked):
     ledger = Ledger(None, dataset="d", epsilon=total.epsilon, delta=total.delta)
@@ -71,7 +72,7 @@ def test_the_sum_of_the_charges_is_what_is_spent_and_never_exceeds_the_total(tot
     assert len(ledger.history()) == ledger.verify().entries - 1
 
 
-@settings(max_examples=25, deadline=None)
+@examples(100)
 @given(asked=st.lists(epsilons, min_size=1, max_size=6).flatmap(lambda e: st.tuples(st.just(e), st.permutations(e))))
 def test_a_total_that_suffices_suffices_in_every_order(asked):
     for order in asked:
@@ -103,7 +104,7 @@ def delta_reached(epsilon, mu_squared):
     return norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu) if mu else 0.0
 
 
-@settings(max_examples=40, deadline=None)
+@examples(120)
 @given(asked=st.lists(either, max_size=10), declared=st.sampled_from([None, Budget(0.5, 1e-4), Budget(2, 5e-5)]))
 def test_both_kinds_together_never_exceed_the_total_in_any_order(asked, declared):
     ledger = Ledger(None, dataset="d", epsilon=TOTAL.epsilon, delta=TOTAL.delta, gaussian=declared)
@@ -125,7 +126,7 @@ def test_both_kinds_together_never_exceed_the_total_in_any_order(asked, declared
     assert len(ledger.history()) <= ledger.verify().entries - 1
 
 
-@settings(max_examples=25, deadline=None)
+@examples(100)
 @given(
     asked=st.lists(either, min_size=1, max_size=6).flatmap(lambda e: st.tuples(st.just(e), st.permutations(e))),
 )
@@ -143,7 +144,7 @@ def test_in_a_divided_account_what_suffices_suffices_in_every_order(asked):
         assert ledger.spent == replace(balance, charged=whole).spent
 
 
-@settings(max_examples=25, deadline=None)
+@examples(100)
 @given(asked_for=guarantees, rounds=st.integers(1, 6), before=st.sampled_from([ZERO, Spend(0.25, 1e-6)]))
 def test_a_fit_fits_alone_wherever_its_guarantee_fits(asked_for, rounds, before):
     ledger = Ledger(None, dataset="d", epsilon=before.epsilon + asked_for.epsilon, delta=before.delta + asked_for.delta)
@@ -160,7 +161,7 @@ def test_a_fit_fits_alone_wherever_its_guarantee_fits(asked_for, rounds, before)
 steps = st.tuples(st.sampled_from(["charge", "persist", "reopen"]), st.integers(0, 3), st.integers(1, 3))
 
 
-@settings(max_examples=15, deadline=None)
+@examples(80)
 @given(script=st.lists(steps, max_size=12))
 def test_a_file_remembers_each_request_once_through_replays_reopenings_and_versions(script):
     with tempfile.TemporaryDirectory() as folder:
@@ -207,7 +208,7 @@ COLUMNS = [field.name for field in fields(Entry) if field.name != "seq"]
 values = st.one_of(st.text(max_size=8), st.integers(0, 9), st.binary(max_size=4), st.sampled_from(["1/7", "{}"]))
 
 
-@settings(max_examples=40, deadline=None)
+@examples(120)
 @given(seq=st.integers(1, 5), column=st.sampled_from(COLUMNS), value=values)
 def test_any_change_of_any_field_of_any_entry_is_noticed(seq, column, value):
     with copy_of_a_ledger() as path:
@@ -224,7 +225,7 @@ def test_any_change_of_any_field_of_any_entry_is_noticed(seq, column, value):
                 verify_file(path)
 
 
-@settings(max_examples=15, deadline=None)
+@examples(80)
 @given(kept=st.integers(0, 4))
 def test_any_truncation_is_noticed_by_a_noted_head(kept):
     with copy_of_a_ledger() as path:

@@ -170,6 +170,22 @@ def test_warnings_and_printed_text_reach_r(evaluate, function):
     assert from_r(text).tolist() == ["hello from Python", "careful", "7"]
 
 
+def test_notes_are_in_the_words_of_r(evaluate, function, tmp_path, capsys):
+    public = pd.DataFrame({"sex": [1, 2] * 50})
+
+    def talk():
+        hdp.Ledger(tmp_path / "new.db", dataset="r", epsilon=1)
+        hdp.Schema.from_public(public)
+
+    function(talk)
+    evaluate('.py("probe")')
+    said = capsys.readouterr().err
+    assert "create = FALSE opens only accounts that exist" in said
+    assert "it is dp_binary(labels = c('2', '1'))" in said
+    hdp.Ledger(tmp_path / "other.db", dataset="python", epsilon=1)
+    assert "create=False opens only accounts that exist" in capsys.readouterr().err
+
+
 def test_warnings_before_an_error_reach_r(evaluate, function):
     def fail():
         print("hello from Python")

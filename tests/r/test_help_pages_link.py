@@ -4,6 +4,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from r_bridge import package
 from r_bridge.package import SOURCE
 
@@ -37,6 +39,7 @@ def test_a_site_on_the_web_is_the_url_of_the_package(tmp_path: Path) -> None:
     assert (built / "DESCRIPTION").read_text(encoding="utf-8").endswith("\nURL: https://example.org/pages/\n")
 
 
+@pytest.mark.wide
 def test_without_a_site_a_help_page_says_where_its_page_is(tmp_path: Path) -> None:
     for name, page in in_html(package.build(tmp_path, vignettes=False)).items():
         assert f"docs/reference/r/{name}.html" in page

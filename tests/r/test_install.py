@@ -116,6 +116,7 @@ class Session:
             assert self._said.wait_for(lambda: f"{words}\n" in self.text, timeout=GENEROUS), self.text
 
 
+@pytest.mark.wide
 def test_ctrl_c_in_plain_r_stops_r_and_python_and_leaves_the_session_usable(library, tmp_path):
     (tmp_path / "busy.R").write_text(BUSY)
     with Session(library=library, cwd=tmp_path) as session:

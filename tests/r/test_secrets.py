@@ -82,7 +82,7 @@ def test_noise_and_numbers_of_processes_are_no_secret(text):
     ("host", "every", "first"),
     [
         pytest.param("Rscript", 1, 1, marks=pytest.mark.wide),
-        ("Rscript", 4, 1),
+        ("Rscript", 8, 1),
         ("r_bridge run", 8, 2),
         ("r_bridge.call", 8, 6),
     ],

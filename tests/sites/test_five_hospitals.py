@@ -63,6 +63,7 @@ def check_books(hospitals, result, verified):
     assert verified(first, released[first][-1].entry.head)
 
 
+@pytest.mark.covering(cases=3)
 @pytest.mark.parametrize(("model", "options"), [*FITS, STEPS])
 def test_five_sites_give_one_model_and_the_same_one_again_for_nothing(hospitals, verified, model, options):
     before, replicate = hospitals.spent(), next(REPLICATES)
@@ -82,6 +83,7 @@ def test_five_sites_give_one_model_and_the_same_one_again_for_nothing(hospitals,
     assert hospitals.spent() == spent
 
 
+@pytest.mark.covering(cases=1)
 @pytest.mark.parametrize("model", MODELS)
 def test_a_site_killed_between_charge_and_release_is_left_out_and_rejoins(hospitals, verified, model):
     study, replicate, before = hospitals.study(deadline=LONG), next(REPLICATES), hospitals.spent()
@@ -167,6 +169,7 @@ def test_a_site_that_hangs_costs_one_deadline_in_a_fit_of_several_rounds(hospita
     assert len(hospitals.entries("B", "charge")) == charged + 1
 
 
+@pytest.mark.covering(cases=1)
 @pytest.mark.parametrize(("model", "options"), [FITS[0], FITS[-1]])
 def test_below_the_quorum_there_is_no_result_and_nothing_is_lost(hospitals, model, options):
     replicate = next(REPLICATES)
@@ -223,6 +226,7 @@ hdpf.logit(FORMULA, data=study).fit(epsilon=1.0, replicate=given["replicate"], *
 """
 
 
+@pytest.mark.covering(cases=1)
 @pytest.mark.parametrize("last", range(1, ROUNDS))
 def test_an_asker_who_dies_between_rounds_resumes_from_what_was_released(hospitals, verified, last):
     replicate = next(REPLICATES)

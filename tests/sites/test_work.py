@@ -12,7 +12,7 @@ from hdpstats._base.work import KINDS
 from hdpstats.mechanisms.hybrid_weights import NeighboursQuery
 from hdpstats.records.geometry import PointColumn, PointSpace
 from hdpstats.schema.table import PrivateTable
-from hdpstats.solvers import nearest, searches
+from hdpstats.solvers import nearest_points, searches
 from tests.questions import SCHEMA, people, questions, site_of
 
 LINES_OF_A_STEP, LINES_OF_A_DRAW = 2.0, 250.0
@@ -21,8 +21,8 @@ LINES_OF_A_STEP, LINES_OF_A_DRAW = 2.0, 250.0
 PRICES = dict.fromkeys(KINDS, 1e-9) | {"steps": 1e-6, "draws": 1e-5}
 """Of about such a size are they on any machine."""
 
-MOST_LINES = 2e6
-"""Of questions that are followed line by line."""
+MOST_LINES = (6e5, 2e6)
+"""Of questions that are followed line by line, in `make test` and in `make test-wide`."""
 
 
 def lines_of(task):
@@ -53,7 +53,8 @@ def asked():
     return list(questions(60))
 
 
-def test_no_computation_runs_more_lines_than_are_counted(asked):
+@pytest.mark.parametrize("most", [MOST_LINES[0], pytest.param(MOST_LINES[1], marks=pytest.mark.wide)])
+def test_no_computation_runs_more_lines_than_are_counted(asked, most):
     """On costly rows with every loop at its full length; what is too long for this has the same loops as what is not.
 
     Which numbers are drawn decides a few lines of many: the counts hold for 2^-60 of all draws.
@@ -61,7 +62,7 @@ def test_no_computation_runs_more_lines_than_are_counted(asked):
     more, followed = {}, 0
     for name, site, query in asked:
         said = lines_said(site.work(query))
-        if said <= MOST_LINES:
+        if said <= most:
             rehearsal = site.rehearsal(query, rows=site.records * site.terms.most_rows)
             rehearsal()
             followed += 1
@@ -117,8 +118,8 @@ def neighbours(site, points, dimension):
 @pytest.mark.parametrize(("limit", "loop"), [("TREE_PAIRS", "search"), ("COMPILED_PAIRS", "kernel")])
 def test_the_code_of_a_search_is_loaded_before_the_charge(monkeypatch, limit, loop):
     """It takes seconds to compile, which would be missing in the answer's slot."""
-    monkeypatch.setattr(nearest, limit, 0)
-    monkeypatch.setattr(nearest, "TREE_DIMENSION", 7 if loop == "search" else 0)
+    monkeypatch.setattr(nearest_points, limit, 0)
+    monkeypatch.setattr(nearest_points, "TREE_DIMENSION", 7 if loop == "search" else 0)
     site, order = site_of(40), []
     found, charge = getattr(searches, loop), hdp.Ledger.charge
 

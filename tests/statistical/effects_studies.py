@@ -40,6 +40,8 @@ class Design:
         The share of cells that private rows lack.
     counts : bool
         Whether the outcome is a count.
+    rule : float
+        What slopes of the chance of treatment are multiplied by among public people: -1 is the opposite rule.
     """
 
     name: str
@@ -48,11 +50,13 @@ class Design:
     shift: float = 0.0
     missing: float = 0.0
     counts: bool = False
+    rule: float = 1.0
 
     def people(self, rng: np.random.Generator, rows: int, *, public: bool) -> pd.DataFrame:
         """Return rows without missing cells."""
         X = self._covariates(rng, rows, public=public)
-        treated = (rng.random(rows) < expit(self.intercept + RULE * public + X @ TREATED)).astype(int)
+        slopes = self.rule * TREATED if public else TREATED
+        treated = (rng.random(rows) < expit(self.intercept + RULE * public + X @ slopes)).astype(int)
         mean = np.choose(treated, self._means(X))
         y = np.minimum(rng.poisson(mean), LARGEST) if self.counts else rng.random(rows) < mean
         return pd.DataFrame(X, columns=COLUMNS).assign(a=treated, y=y.astype(float))
@@ -98,7 +102,9 @@ DESIGNS = (
     Design("outcome model right"),
     Design("outcome model lacks a square", square=0.6),
     Design("one in ten treated", intercept=-2.7),
+    Design("one in fifteen treated", intercept=-3.2),
     Design("half treated", intercept=0.0),
+    Design("public people by the opposite rule", rule=-1.0),
     Design("public covariates shifted", shift=0.4),
     Design("10 % of rows lack a cell", missing=0.015),
     Design("counts", counts=True),
@@ -115,7 +121,9 @@ def one_data_set(design: Design, epsilon: float, seed: int) -> Mapping[str, floa
         private = private.mask(rng.random(private.shape) < design.missing)
     budget = hdp.Budget(epsilon=epsilon)
     study = hdp.Study(private=private, public=public, schema=design.schema, budget=budget)
-    weighting = hdp.propensity(FORMULA, study, epsilon=epsilon / 2).weights()
+    propensity = hdp.propensity(FORMULA, study, epsilon=epsilon / 2)
+    weighting, limits = propensity.weights(), propensity.fit.conf_int().to_numpy()
+    coefficients = np.array([design.intercept, *TREATED])
     request = hdp.treatment_effect("y ~ a", study, weighting)
     planned = request.plan(epsilon / 2).frame
     table = request.release(epsilon / 2).tidy()
@@ -129,6 +137,7 @@ def one_data_set(design: Design, epsilon: float, seed: int) -> Mapping[str, floa
         "covered": float(difference.conf_low <= treated - untreated <= difference.conf_high),
         "ratio covered": float(table.conf_low[3] <= treated / untreated <= table.conf_high[3]),
         "means covered": float(np.mean(held)),
+        "propensity covered": float(np.mean((limits[:, 0] <= coefficients) & (coefficients <= limits[:, 1]))),
     }
 
 

@@ -12,13 +12,13 @@ import hdpstats.formula.api as hdpf
 
 LOADED_AT_USE = {"numpy", "pandas", "scipy", "numba", "sqlalchemy", "mpmath", "hdpstats.ledger", "hdpstats.models"}
 FEW_NEED = {"formulaic", "statsmodels", "matplotlib", "scipy.optimize", "scipy.stats", "hdpstats.papers"}
-FEW_NEED |= {"hdpstats.audit"}
+FEW_NEED |= {"hdpstats.audit", "IPython", "ipykernel", "ipywidgets", "rpy2", "r_bridge"}
 
 
 def test_names_are_loaded_when_they_are_asked_for():
     code = (
         "import json, sys, hdpstats.api as hdp\nat_once = list(sys.modules)\n"
-        "hdp.Ledger\nledger = list(sys.modules)\nhdp.Logit\n"
+        "hdp.Ledger\nledger = list(sys.modules)\nhdp.Logit\nimport hdpstats.formula.api\n"
         "print(json.dumps([at_once, ledger, list(sys.modules)]))"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True)

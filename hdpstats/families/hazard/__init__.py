@@ -2,6 +2,7 @@
 
 * ``bounds``: The loss of one person under a discrete-time hazard model, with capped losses
   (`hdpstats.losses.hazard_links`).
+* ``caps``: Caps of discrete-time hazard models: how much one person's loss may weigh in each interval.
 * ``kernels``: Kernels: sums over the intervals that spells survive, by person and interval, from tables, or in closed
   form.
 * ``likelihood``: Minus the log-likelihood of a discrete-time hazard by the kernel that suits the data, and its

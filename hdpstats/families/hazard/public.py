@@ -18,6 +18,7 @@ import numpy as np
 import scipy
 
 from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.families.hazard.caps import UNCAPPED_MARGIN, UNCAPPED_TOTAL, relative_cap
 from hdpstats.families.hazard.likelihood import Likelihood
 from hdpstats.families.hazard.outcomes import followed_as_public
 from hdpstats.families.hazard.public_fit import Baseline, PublicSpells, fit_public, mixed_baseline
@@ -30,15 +31,12 @@ from hdpstats.public.moments import Moments, PublicFit, averaged, averaged_sums
 from hdpstats.public.row_weights import UnseenPeople
 from hdpstats.raking.curvature import RakeableSide
 from hdpstats.raking.people import WhitenedPeople, whitened_people
-from hdpstats.raking.variables import PublicVariables, RakedPeople
+from hdpstats.raking.raking import PublicVariables, RakedPeople
 from hdpstats.records.geometry import Geometry, mallows_weights, whiten
 from hdpstats.records.model import HazardCap
 
 WEAK = 0.1
 """Information added in every direction: of intervals that follow-up never reaches the private people say nothing."""
-
-UNCAPPED_TOTAL, UNCAPPED_MARGIN = 1e4, 20.0
-"""A cap so high that it hardly binds."""
 
 
 UNLIKE = 0.80
@@ -366,19 +364,6 @@ def hazard_side(
         unseen=None if unseen is None else unseen(geometry),
     )
     return side.at(geometry, relative_cap(side, total=UNCAPPED_TOTAL, margin=UNCAPPED_MARGIN))
-
-
-def relative_cap(side: HazardSide, *, total: float, margin: float, weighs: bool = False) -> HazardCap:
-    """Return the cap ``margin`` above the public fit; ``weighs`` as `HazardCap.weighs`."""
-    e, block = side.spells.A.shape[1], side.spells.block
-    parts = [side.fit.theta[k * block : (k + 1) * block] for k in range(side.spells.causes)]
-    return HazardCap(
-        total=total,
-        margin=margin,
-        baseline=tuple(tuple((side.spells.A @ part[:e]).tolist()) for part in parts),
-        slopes=tuple(tuple(part[e:].tolist()) for part in parts),
-        weighs=True if weighs else None,
-    )
 
 
 NUMBERS = 2**20

@@ -14,6 +14,7 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice
 from hdpstats.families.hazard.bounds import HazardPersonLoss
+from hdpstats.families.hazard.caps import flat_cap
 from hdpstats.families.hazard.outcomes import SurvivalOutcomes, followed_as_public, followed_to_horizon
 from hdpstats.families.hazard.public import HazardSide, hazard_side, spell_scores
 from hdpstats.families.hazard.public_fit import (
@@ -51,14 +52,13 @@ from hdpstats.mechanisms.perturbation.hazard_request import (
     choose_flat,
     choose_loss,
     choose_ridge,
-    flat_cap,
     public_tau,
 )
 from hdpstats.mechanisms.perturbation.request import Asked, Recommended
 from hdpstats.public.enough import least_rows
 from hdpstats.public.moments import Moments
 from hdpstats.public.row_weights import APART, LEAST_SD, Allowance, UnseenPeople, moved_rows
-from hdpstats.raking.variables import PublicVariables
+from hdpstats.raking.raking import PublicVariables
 from hdpstats.records.averages import CohortMoments
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, at_radius, whiten

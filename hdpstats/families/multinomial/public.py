@@ -36,7 +36,7 @@ from hdpstats.public.moments import (
 from hdpstats.public.row_weights import UnseenPeople, mallows
 from hdpstats.raking.curvature import RakeableSide, raked_meat, raked_sums
 from hdpstats.raking.people import WhitenedPeople, whitened_people
-from hdpstats.raking.variables import PublicVariables, RakedPeople
+from hdpstats.raking.raking import PublicVariables, RakedPeople
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, whiten
 from hdpstats.schema.persons import by_appearance

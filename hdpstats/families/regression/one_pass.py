@@ -21,8 +21,9 @@ from hdpstats._base.typing import BoolArray, ExactArray, FloatArray, IntArray
 from hdpstats.formulas.design import Design, plain_column
 from hdpstats.losses.logistic import residuals
 from hdpstats.records.geometry import LARGEST, Geometry, Source
+from hdpstats.schema.cell_maps import clipped, is_none, within
 from hdpstats.schema.columns import NumericColumn
-from hdpstats.schema.stored_columns import addresses_of, clipped, is_none, plain, within
+from hdpstats.schema.stored_columns import addresses_of, plain
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers.kernels import SUMMED, add_product, coefficient_parts, exact_total
 

@@ -46,7 +46,7 @@ from hdpstats.public.moments import (
 from hdpstats.public.sandwich import SandwichSide, Window
 from hdpstats.raking.curvature import RakeableSide, raked, raked_meat, raked_sums
 from hdpstats.raking.people import WhitenedPeople, whitened_people
-from hdpstats.raking.variables import PublicVariables, RakedPeople
+from hdpstats.raking.raking import PublicVariables, RakedPeople
 from hdpstats.records.geometry import Geometry, mallows_weights
 from hdpstats.records.sandwich import SandwichPart
 from hdpstats.schema.persons import by_appearance
@@ -176,6 +176,14 @@ class WhitenedPublic(WhitenedRows, RakeableSide, SandwichSide):
     def canonical(self) -> bool:
         """Whether curvature does not depend on outcomes."""
         return not self.loss.robust
+
+    @property
+    def along_the_way(self) -> bool:
+        """Whether the mean curvature between two coefficients is taken: of all losses but those of a location.
+
+        It is that of residuals as large as the public ones at each point; of counts almost that of the mean alone.
+        """
+        return not self.located
 
     @property
     def located(self) -> bool:

@@ -31,6 +31,7 @@ from hdpstats.solvers.kernels import (
     root_bits,
     row_products,
     score_sum,
+    square_sums,
 )
 from hdpstats.solvers.objective import ROUGH, UNIT, BoundedRows, ObjectiveWork, SumError, score_bits
 
@@ -341,46 +342,23 @@ def added_squares(
     """Return exact integer sums over rows of numbers times ``x x'``, stacked, each row's entries rounded first.
 
     ``numbers`` returns, for some rows and their places, one array (rows,) for each of the sums; a sum's entries are
-    rounded to multiples of its grid. They are those of `products`, to the last bit, a few columns at a time. Rounded
-    entries are integers below 2^26, and their sums over a piece are doubles without loss in any order.
+    rounded to multiples of its grid. They are those of `products`, to the last bit. Rounded entries are integers below
+    2^26, and their sums over a piece are exact in any order.
     """
     D = X.shape[1]
     size = max(1, min(PIECE, NUMBERS_AT_ONCE // D))
-    factors = [(1.0 / grid, math.sqrt(2.0) / grid) for grid in grids]
+    diagonal, other = (np.array([factor / grid for grid in grids])[:, None] for factor in (1.0, math.sqrt(2.0)))
 
     def of_piece(piece: slice) -> ExactArray:
-        total = np.zeros((len(grids), D * (D + 1) // 2))
+        total = np.zeros((len(grids), D * (D + 1) // 2), dtype=np.int64)
         for start in range(piece.start, piece.stop, size):
             rows = slice(start, min(start + size, piece.stop))
-            some = X[rows]
-            scaled = [
-                (own * diagonal, own * other)
-                for own, (diagonal, other) in zip(numbers(some, rows), factors, strict=True)
-            ]
-            total += stacked_steps(np.ascontiguousarray(some.T), scaled)
-        exact: ExactArray = total.astype(np.int64).astype(object)
+            own = np.stack(numbers(X[rows], rows))
+            total += square_sums(X, own * diagonal, own * other, rows)
+        exact: ExactArray = total.astype(object)
         return exact
 
     return list(added_over_pieces(len(X), of_piece))
-
-
-def stacked_steps(columns: FloatArray, scaled: Sequence[tuple[FloatArray, FloatArray]]) -> FloatArray:
-    """Return sums over rows of rounded entries (sums, D (D + 1) / 2), from columns (D, rows).
-
-    Of each sum ``scaled`` has what entries on the diagonal are multiplied by, and others, of each row.
-    """
-    D, out = len(columns), []
-    steps = np.empty_like(columns)
-    for i in range(D):
-        pairs = columns[i] * columns[i:]
-        rounded, sums = steps[: D - i], []
-        for diagonal, other in scaled:
-            np.multiply(pairs[0], diagonal, out=rounded[0])
-            np.multiply(pairs[1:], other, out=rounded[1:])
-            np.rint(rounded, out=rounded)
-            sums.append(rounded.sum(axis=1))
-        out.append(sums)
-    return np.concatenate(out, axis=1)
 
 
 def products(X: FloatArray, i: IntArray, j: IntArray, *, numbers: FloatArray, factor: FloatArray) -> FloatArray:

@@ -2,7 +2,7 @@ r"""Expectations of clipped scores over public people and all outcomes that each
 
 **Raked people.** Where something was released about a site's private people, the public ones are raked to it. The
 private sum of clipped scores is matched with :math:`n\,E\,m(X; \theta)` over raked people
-(`hdpstats.raking.variables`) at the posterior means of the described averages. What these expectations err by is the
+(`hdpstats.raking.raking`) at the posterior means of the described averages. What these expectations err by is the
 covariance of :math:`n\,E\,m` over draws: weights of the public people from the Bayesian bootstrap, which all sites
 share, and averages from the posterior, each site's own (`hdpstats.raking.posterior`).
 
@@ -24,7 +24,7 @@ from hdpstats.raking.curvature import rakeable
 from hdpstats.raking.information import raked_information
 from hdpstats.raking.people import whitened_people
 from hdpstats.raking.posterior import cohort_posterior, notes_on
-from hdpstats.raking.variables import RakedPeople, raked_variables, raking_at
+from hdpstats.raking.raking import RakedPeople, raked_variables, raking_at
 from hdpstats.records import codec
 from hdpstats.records.averages import CohortMoments
 from hdpstats.records.geometry import Geometry

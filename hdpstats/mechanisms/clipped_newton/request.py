@@ -89,7 +89,7 @@ from hdpstats.mechanisms.score_sums import (
     clipped,
     rounded_up,
 )
-from hdpstats.privacy.charging import MU_SQUARED_GRAIN, shared, square_of
+from hdpstats.privacy.composition import MU_SQUARED_GRAIN, shared, square_of
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.public.moments import PublicFit
 from hdpstats.public.row_weights import Allowance

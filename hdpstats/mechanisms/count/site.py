@@ -49,7 +49,7 @@ class PreparedCount(Prepared):
     @property
     def loops(self) -> frozenset[Loops]:
         """Those of a fit that may follow: code that cannot be loaded is to stop it before the count is charged."""
-        return frozenset({Loops.REGRESSIONS, Loops.DESCRIPTIONS})
+        return frozenset({Loops.REGRESSIONS, Loops.DESCRIPTIONS, Loops.SUMS})
 
     def work(self, rows: int) -> Operations:
         """Return what the names of so many rows, and one number of noise, take at most."""

@@ -10,11 +10,11 @@ to know. Proof: `hdpstats.mechanisms.description.site`.
   numbers.
 * ``estimate``: From noisy sums and counts to statistics with their errors: post-processing of released and public
   numbers.
-* ``follow_up``: The public cells in which people are counted: groups, and intervals of follow-up.
 * ``moments``: From a description to averages over the people of a fit, and to life tables: post-processing of
   released numbers.
 * ``one_pass``: Sums of the features of columns as files hold them: one pass from stored cells to integers.
 * ``people``: From a person's rows to integers: total maps, person by person, and exact sums of what they give.
+* ``public_cells``: The public cells in which people are counted: groups, and intervals of follow-up.
 * ``request``: The public constants of a description: centres, the cells of quartiles, and the intervals of follow-up.
 * ``site``: A description of the cohort: box noise on centred features of groups, geometric noise on counts of cells.
 """
@@ -29,9 +29,9 @@ from typing import Annotated, ClassVar, Final, final
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.validation import check_size
-from hdpstats.mechanisms.description.follow_up import MOST_GROUPS, CrossedColumn, FollowUpCells
+from hdpstats.mechanisms.description.public_cells import MOST_GROUPS, CrossedColumn, FollowUpCells
 from hdpstats.privacy.budget import EPSILON_GRAIN
-from hdpstats.privacy.charging import MU_SQUARED_GRAIN, shared, square_of
+from hdpstats.privacy.composition import MU_SQUARED_GRAIN, shared, square_of
 from hdpstats.records.averages import CentredColumn
 from hdpstats.records.codec import LEFT_OUT, Record
 from hdpstats.records.limits import MOST_CELLS, Ahead, check_ahead

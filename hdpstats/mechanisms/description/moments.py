@@ -22,7 +22,7 @@ from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats.inference.life_tables import LifeTable
 from hdpstats.mechanisms.description import AtRisk, DescribedColumn
 from hdpstats.mechanisms.description.blocks import FEWEST, DescribedNumbers, GroupSums, share_noise
-from hdpstats.mechanisms.description.follow_up import FollowUpCells
+from hdpstats.mechanisms.description.public_cells import FollowUpCells
 from hdpstats.records.averages import NUMBER_OF_ROWS, CohortMoment, CohortMoments, CohortProduct, MomentKind
 
 

@@ -1,8 +1,8 @@
-"""Sums of the features of columns as files hold them: one pass from stored cells to integers.
+"""Sums of the features of columns in one pass: from cells as files hold them, or from values in memory, to integers.
 
 The operations are those of the map of a column (`hdpstats.schema.stored_columns`) and of its features
 (`hdpstats.mechanisms.description.people`), on each cell by itself: the same integers are added, and nothing is kept of
-them.
+them. Values in memory were mapped before; the map leaves them as they are.
 """
 
 from collections.abc import Mapping
@@ -14,8 +14,9 @@ from hdpstats._base.compiled import compiled
 from hdpstats._base.intrinsics import ROUNDER, ROUNDER_BITS, bits_of, double_at
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.mechanisms.description import UNITS, DescribedColumn
+from hdpstats.schema.cell_maps import is_none, within
 from hdpstats.schema.columns import NumericColumn
-from hdpstats.schema.stored_columns import StoredColumns, is_none, within
+from hdpstats.schema.stored_columns import StoredColumns, addresses_of, plain
 
 
 def sums_of_stored(
@@ -29,6 +30,30 @@ def sums_of_stored(
     sums = np.zeros((len(names), 2), dtype=np.int64)
     add_stored(stored.addresses(names), limits, flags, np.require(weights, None, ["C", "W"]), sums)
     return dict(zip(names, sums, strict=True))
+
+
+def sums_of_mapped(
+    values: Mapping[str, FloatArray | IntArray], columns: tuple[DescribedColumn, ...], weights: FloatArray
+) -> dict[str, IntArray]:
+    """Return the sums (2,) of the features of number and square of columns of numbers in memory, in units.
+
+    They are the integers of their values added. Whoever misses one of these cells must have the weight 0, and adds 0.
+    """
+    described = [each for each in columns if not each.levels]
+    numbers = [plain(np.asarray(values[each.name], dtype=np.float64)) for each in described]
+    limits = [
+        (-np.inf, np.inf, 0.0, each.lower, float(each.upper) - float(each.lower), each.centre, each.far)
+        for each in described
+    ]
+    sums = np.zeros((len(described), 2), dtype=np.int64)
+    add_stored(
+        addresses_of(numbers),
+        np.array(limits, dtype=np.float64).reshape(-1, 7),
+        np.tile([False, True], (len(described), 1)),
+        np.require(weights, np.float64, ["C", "W"]),
+        sums,
+    )
+    return dict(zip([each.name for each in described], sums, strict=True))
 
 
 def _limits(

@@ -29,7 +29,7 @@ from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.families.several_rows import row_weights, total_weight
 from hdpstats.formulas import Design
 from hdpstats.mechanisms.description import UNITS, DescribedColumn, DescriptionQuery, RowsOfPerson
-from hdpstats.mechanisms.description.one_pass import sums_of_stored, whole
+from hdpstats.mechanisms.description.one_pass import sums_of_mapped, sums_of_stored, whole
 from hdpstats.mechanisms.overlap_weights import weights_of
 from hdpstats.schema.stored_columns import StoredColumns
 from hdpstats.schema.table import AdmittedTable
@@ -405,6 +405,11 @@ def _of_value(column: DescribedColumn, people: DescribedPeople) -> Iterator[IntA
             yield of_people(square_in_units(*cells, bounds=bounds, centre=column.centre, far=column.far))
 
 
+def sums_in_one_pass(query: DescriptionQuery) -> bool:
+    """Return whether numbers in memory are summed in one pass: who counts misses no cell, and all are in one group."""
+    return query.complete and query.groups == 1 and query.follow_up is None and query.rows is None
+
+
 def sums_of(query: DescriptionQuery, people: DescribedPeople) -> IntArray:
     """Return the sums of all features in units, group by group: exact, in any order."""
 
@@ -412,9 +417,12 @@ def sums_of(query: DescriptionQuery, people: DescribedPeople) -> IntArray:
         return [totals(people.group, feature, query.groups + 1)[:-1] for feature in features]
 
     in_one_pass: Mapping[str, IntArray] = {}
-    if people.stored is not None and query.groups == 1:
+    if query.groups == 1:
         counted = np.where(people.group == 0, people.weights, 0.0)
-        in_one_pass = sums_of_stored(people.stored, query.columns, counted)
+        if people.stored is not None:
+            in_one_pass = sums_of_stored(people.stored, query.columns, counted)
+        elif sums_in_one_pass(query) and len(counted) >= SMALLEST_COMPILED:
+            in_one_pass = sums_of_mapped(people.cells, query.columns, counted)
     sums = added(_of_people(query, people))
     for column in query.columns:
         if column.counts_missing(complete=query.complete):

@@ -95,7 +95,7 @@ from hdpstats._base.work import Operations, sorting
 from hdpstats.formulas import Design
 from hdpstats.mechanisms.base import Prepared, check_one_row
 from hdpstats.mechanisms.description import UNITS, DescribedColumn, DescriptionQuery, DescriptionRelease
-from hdpstats.mechanisms.description.people import cells_of, follow_up_of, people_of, sums_of
+from hdpstats.mechanisms.description.people import cells_of, follow_up_of, people_of, sums_in_one_pass, sums_of
 from hdpstats.mechanisms.overlap_weights import weighting_design, weighting_work
 from hdpstats.noise.discrete import TwoSidedGeometric
 from hdpstats.noise.distributions import box_variance
@@ -145,7 +145,8 @@ class PreparedDescription(Prepared):
     @property
     def loops(self) -> frozenset[Loops]:
         """Those over features, and those of a fit that may follow: see `PreparedCount`."""
-        return frozenset({Loops.DESCRIPTIONS, Loops.REGRESSIONS})
+        features = Loops.SUMS if sums_in_one_pass(self.query) else Loops.DESCRIPTIONS
+        return frozenset({features, Loops.REGRESSIONS})
 
     def work(self, rows: int) -> Operations:
         """Return what so many rows take at most: a few operations for each sum of a group, and for each table."""

@@ -7,12 +7,12 @@ Guarantee: pure epsilon, all queries of one request together. Source: Wang et al
 McKenna and Sheldon (2020). Use: a weighted public sample that any software can analyse.
 Proofs: `hdpstats.mechanisms.hybrid_weights.site` and `hdpstats.mechanisms.hybrid_weights.curve_site`.
 
+* ``candidates``: Weights of public rows from private counts, as data flow: public points, candidate sizes, what to
+  ask, how to share.
 * ``curve_site``: A performance curve with noise: how far candidates' predictions are from a private ridge fit's; pure
   epsilon.
 * ``site``: What private people are to public points: how many each point stands for, how far they are, how many
   points to use.
-* ``steps``: Weights of public rows from private counts, as data flow: public points, candidate sizes, what to ask,
-  how to share.
 """
 
 import itertools

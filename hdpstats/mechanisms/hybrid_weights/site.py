@@ -1,7 +1,7 @@
 r"""What private people are to public points: how many each point stands for, how far they are, how many points to use.
 
 Every private person is mapped into the unit cube by public ranges (`hdpstats.schema.public`) and counted at the
-nearest of the public points, the first of several at the same distance (`hdpstats.solvers.nearest`).
+nearest of the public points, the first of several at the same distance (`hdpstats.solvers.nearest_points`).
 
 **One count per person.** A row is a person; a site whose people have several rows is refused. The point that a row is
 counted at depends on that row and public constants alone, to the last bit: were a rounded distance to depend on the
@@ -10,7 +10,7 @@ points come twice, one could move as many counts as there are ties. Were the cub
 could move everybody. A person with a missing cell is counted at no point, is at no distance and costs nothing.
 
 **Work.** At most all pairs of a row and a point are compared, with which search does not depend on the number of rows
-where that is private (`hdpstats.solvers.nearest`).
+where that is private (`hdpstats.solvers.nearest_points`).
 
 **Counts** (`NeighboursQuery`). The numbers of people at each point with two-sided geometric noise: sensitivity and
 guarantee are in `hdpstats.mechanisms.base`. It is algorithm 1 of Wang et al. (2018) with what it leaves unsaid:
@@ -86,7 +86,7 @@ from hdpstats.schema.public import check_space, distinct, embed
 from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers.kernels import product_work, row_products
-from hdpstats.solvers.nearest import Nearest, blocks, load_search, search_among, search_work, squared_distances
+from hdpstats.solvers.nearest_points import Nearest, blocks, load_search, search_among, search_work, squared_distances
 
 MOST_LOSS = 2.0**30
 """In units of ``reach``: larger losses count as this, so that integers hold them."""

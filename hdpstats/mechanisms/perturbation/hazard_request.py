@@ -47,7 +47,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from typing import TypeVar, final
 
 import numpy as np
@@ -56,10 +56,10 @@ from numpy.polynomial.hermite_e import hermegauss
 from hdpstats._base.caching import remembered
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.families.hazard.bounds import HazardPersonLoss
-from hdpstats.families.hazard.public import WEAK, HazardSide, relative_cap
+from hdpstats.families.hazard.caps import relative_cap
+from hdpstats.families.hazard.public import WEAK, HazardSide
 from hdpstats.families.hazard.public_fit import Baseline
 from hdpstats.families.hazard.spells import CappedSpells
-from hdpstats.losses import LINKS
 from hdpstats.mechanisms.perturbation.request import (
     NEARLY_FREE,
     PULL,
@@ -89,9 +89,6 @@ from hdpstats.records.model import HazardCap, HazardModel
 from hdpstats.records.query import LEAST_SMOOTHING
 
 T = TypeVar("T")
-
-FLAT_TOTAL = 4.0
-"""The largest sum of caps of one person where there is no public fit."""
 
 TOTALS = tuple(float(f"{2.0 ** (k / STEPS_OF_TWO):.3g}") for k in range(7 * STEPS_OF_TWO + 1))
 MARGINS = tuple(k / 20 for k in range(6, 61))
@@ -190,9 +187,14 @@ def choose_loss(
         return best([_ended(few, totals=ENDED_TOTALS if total is None else (total,))]).loss(person_loss)
     geometries, totals = _geometries(few), TOTALS if total is None else (total,)
 
+    @cache
+    def uncut(margin: float) -> _Uncut:
+        """Return what people are expected to say under a margin, once for all radii and totals."""
+        return _uncut(few, relative_cap(few, total=MOST_TOTAL, margin=margin, weighs=True))
+
     def among(margins: Sequence[float], radii: Sequence[Geometry], sums: Sequence[float]) -> _Candidate:
         """Return the best one of some margins, radii and totals."""
-        return best([_weighed(few, radii, margin=margin, totals=sums) for margin in margins])
+        return best([_weighed(few, uncut(margin), radii, totals=sums) for margin in margins])
 
     found = among(MARGINS[::COARSE], geometries[:: -(COARSE // 2)], totals[::COARSE])
     for step in STEPS:
@@ -272,32 +274,52 @@ class _Tried:
         return np.asarray(np.linalg.slogdet(pooled[:, counted[:, None], counted])[1])
 
 
-def _weighed(side: HazardSide, geometries: Sequence[Geometry], *, margin: float, totals: Sequence[float]) -> _Tried:
-    """Return losses of one margin under several totals and in several geometries, of people who are weighed down."""
-    whole = relative_cap(side, total=MOST_TOTAL, margin=margin, weighs=True)
-    caps = [replace(whole, total=total) for total in totals]
-    return _of_weighed([_Candidate(geometry=geometry, cap=cap) for geometry in geometries for cap in caps], side, whole)
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Uncut:
+    """People whom neither a radius nor a total weighs down: their spells, and what each is expected to say.
+
+    ``H`` and ``J`` are stacked (people, D (D + 1) / 2), ``average`` (D, D) is that of ``H``; ``cap`` has the largest
+    total.
+    """
+
+    cap: HazardCap
+    spells: CappedSpells
+    H: FloatArray
+    J: FloatArray
+    average: FloatArray
 
 
-def _of_weighed(candidates: list[_Candidate], side: HazardSide, whole: HazardCap) -> _Tried:
-    """Return what losses do that differ in total and radius alone; ``whole`` is their cap with the largest total."""
+def _uncut(side: HazardSide, whole: HazardCap) -> _Uncut:
+    """Return people under a cap with the largest total."""
     full = side.at(at_radius(side.geometry, MOST_RADIUS), whole)
     H, J = full.triangles(side.centre)
+    (average,) = averages(H, row_weights=np.ones((1, side.people)) / side.people, levelled=side.levelled)
+    return _Uncut(cap=whole, spells=full.spells, H=H, J=J, average=average)
+
+
+def _weighed(side: HazardSide, full: _Uncut, geometries: Sequence[Geometry], *, totals: Sequence[float]) -> _Tried:
+    """Return losses of one margin under several totals and in several geometries, of people who are weighed down."""
+    caps = [replace(full.cap, total=total) for total in totals]
+    return _of_weighed([_Candidate(geometry=geometry, cap=cap) for geometry in geometries for cap in caps], side, full)
+
+
+def _of_weighed(candidates: list[_Candidate], side: HazardSide, full: _Uncut) -> _Tried:
+    """Return what losses do that differ in total and radius alone from people who are not weighed down."""
     average = partial(averages, levelled=side.levelled)
-    at_full = average(H, row_weights=np.ones((1, side.people)) / side.people)[0]
     weights = _weights(candidates, full.spells, side.rows.person, people=side.people, intervals=len(side.starts))
-    left = average(H, row_weights=weights / side.people)
-    means = kept(left, at_full, side.covariates)
-    N = average(H, row_weights=0.5 * np.abs(weights - means[:, None]) / side.people)
+    left = average(full.H, row_weights=weights / side.people)
+    means = kept(left, full.average, side.covariates)
+    N = average(full.H, row_weights=0.5 * np.abs(weights - means[:, None]) / side.people)
     if side.unseen is not None and len(side.covariates):
-        N = N + _moved_unseen(candidates, full.spells, side, means, level=at_full)
-    floor = 1e-9 * np.trace(at_full) * np.eye(len(at_full))
+        N = N + _moved_unseen(candidates, full.spells, side, means, level=full.average)
+    floor = 1e-9 * np.trace(full.average) * np.eye(len(full.average))
     return _Tried(
         candidates=candidates,
         H=left,
-        J=average(J, row_weights=weights**2 / side.people),
+        J=average(full.J, row_weights=weights**2 / side.people),
         moved=moved(left + floor, N, shares=1.0 - means),
-        own=_own(side, whole.margin),
+        own=_own(side, full.cap.margin),
     )
 
 
@@ -415,7 +437,7 @@ def allowance(model: HazardModel, side: HazardSide, *, apart: float) -> Allowanc
     """Return what weights and caps of people may do to an estimate; ``apart`` is ``tau``."""
     asked, few = _Candidate(geometry=model.geometry, cap=model.cap), side.thinned(THINNED)
     whole = replace(model.cap, total=MOST_TOTAL)
-    found = _of_weighed([asked], few, whole) if model.cap.weighs else _of_ended([asked], few)
+    found = _of_weighed([asked], few, _uncut(few, whole)) if model.cap.weighs else _of_ended([asked], few)
     return Allowance(share=float(found.moved.shares[0]), covariance=found.allowances(apart)[0])
 
 
@@ -429,7 +451,8 @@ def public_tau(side: HazardSide, *, time_varying: bool) -> float:
     weighed = _Candidate(geometry=at_radius(side.geometry, middle), cap=replace(whole, total=total))
     full = side.at(at_radius(side.geometry, MOST_RADIUS), whole)
     influences = full.influences() - side.at(weighed.geometry, weighed.cap).influences()
-    M, own = _of_weighed([weighed], side.thinned(THINNED), whole).moved.matrices[0], side.covariates
+    few, own = side.thinned(THINNED), side.covariates
+    M = _of_weighed([weighed], few, _uncut(few, whole)).moved.matrices[0]
     return OVER_TIME * contrast_tau(influences[:, own], M[own], unit=1.0)
 
 
@@ -452,21 +475,6 @@ def choose_ridge(
         ridges.append(ridge)
         errors.append(float(np.mean(((scores + noise / left**2) / h**2 + missed) / ((scores + noise) / h**2))))
     return Recommended(centre=side.centre, ridge=largest_good(ridges, errors))
-
-
-def flat_cap(
-    link: str, *, total: float | None, intervals: int, causes: int, covariates: int, weighs: bool
-) -> HazardCap:
-    """Return the same cap for every interval; together they are a declared total, or `FLAT_TOTAL`."""
-    whole = FLAT_TOTAL if total is None else total
-    level = LINKS[link].at_scale(whole / (intervals * causes))
-    return HazardCap(
-        weighs=True if weighs else None,
-        total=whole * (1.0 + 2.0**-40),
-        margin=0.0,
-        baseline=((level,) * intervals,) * causes,
-        slopes=((0.0,) * covariates,) * causes,
-    )
 
 
 def choose_flat(

@@ -83,7 +83,7 @@ from hdpstats.noise.exact import power_of_two_below, round_down, sqrt_down, sqrt
 from hdpstats.noise.knorm import BallNoise
 from hdpstats.noise.normal import RoundedNormal
 from hdpstats.privacy.budget import MechanismName, PrivacyEvent
-from hdpstats.privacy.charging import square_of
+from hdpstats.privacy.composition import square_of
 from hdpstats.privacy.gaussian import fixed_sign_multiplier, mu_of, objective_multiplier
 from hdpstats.privacy.sensitivity import BallNorm, Relation, Sensitivity
 from hdpstats.records.query import MinimiserQuery

@@ -32,7 +32,7 @@ from hdpstats.mechanisms.public_hessian import PublicHessianQuery, PublicHessian
 from hdpstats.mechanisms.public_hessian.site import calibrate, cut_rows
 from hdpstats.mechanisms.score_sums import STEP, FitInRounds, rounded_up
 from hdpstats.privacy.budget import EPSILON_GRAIN
-from hdpstats.privacy.charging import MU_SQUARED_GRAIN, shared, square_of
+from hdpstats.privacy.composition import MU_SQUARED_GRAIN, shared, square_of
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.geometry import Geometry, Source, whiten
 from hdpstats.records.model import RegressionModel

@@ -39,6 +39,7 @@ print(calling(1.0), sum(calling.stats.cache_hits.values()))
 """
 
 
+@pytest.mark.wide
 def test_kept_code_is_used_until_a_loop_or_a_constant_that_it_uses_elsewhere_has_changed(tmp_path):
     (tmp_path / "calling.py").write_text(CALLING)
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kept"), "PYTHONDONTWRITEBYTECODE": "1"}

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from hdpstats.inference import combination, draws
-from hdpstats.inference.combination import InformedPoint, bias, combine_points, scalar_weight, shares, unshrink
+from hdpstats.inference.combination import (
+    InformedPoint,
+    bias,
+    combine_points,
+    scalar_weight,
+    shares,
+    unshrink,
+)
 from hdpstats.inference.information import (
     WIDE,
     InObjective,
@@ -77,6 +84,24 @@ def perturbed_point(public, *, records, ridge, truth, pushed):
     return theta
 
 
+@pytest.mark.parametrize("sites", [1, 3])
+def test_far_from_the_public_fit_the_ridge_is_taken_out_along_the_way(sites):
+    """No noise, and private people with coefficients opposite to the public ones: a ridge of the curvature's size.
+
+    What comes back is the truth as far as sums over public rows tell it: with the curvature at its end in place of the
+    mean on the way the estimates miss it by a half of a coefficient and more.
+    """
+    public, records, truth = public_side(2000), 40_000, np.array([1.0, -1.6, 1.5])
+    ridge = records * 0.05
+    theta = perturbed_point(public, records=records, ridge=ridge, truth=truth, pushed=np.zeros(3))
+    site = part(public, theta, rate=1.0, records=records, ridge=ridge)
+    known = InformedPoint(part=site, information=PublicInformation(public=public, records=records))
+    found = combine_points([known] * sites, public.fit)
+    assert found.private == pytest.approx(truth, abs=0.02)
+    at_its_end = site.unshrunk(known.information.at(truth).H)
+    assert np.abs(at_its_end - truth).max() > 0.3
+
+
 @pytest.mark.wide
 def test_the_bias_of_a_small_site_is_known():
     # 400 people and much noise. Pushes come with both signs, so that what is linear in them is nil.
@@ -90,8 +115,12 @@ def test_the_bias_of_a_small_site_is_known():
         for push in pushes
         for sign in (1.0, -1.0)
     ]
-    unshrunk = [unshrink(theta, centre=public.centre, ridge=ridge, H=at.H) for theta in points]
     known = InformedPoint(part=site, information=PublicInformation(public=public, records=records))
+    unshrunk = []
+    for theta in points:
+        moved = replace(known, part=replace(site, release=replace(site.release, theta=tuple(theta.tolist()))))
+        H = known.information.over(moved.between(truth)).H
+        unshrunk.append(unshrink(theta, centre=public.centre, ridge=ridge, H=H))
     found = bias(known, at, point=truth)
     measured = np.mean(unshrunk, axis=0) - truth
     assert found == pytest.approx(measured, rel=0.25)  # of second order
@@ -108,8 +137,8 @@ def test_bias_is_taken_off_where_sites_are_several(monkeypatch):
     sites = [part(public, BETA + 0.2, rate=0.05, records=500) for _ in range(4)]
     known = [InformedPoint(part=each, information=PublicInformation(public=public, records=500)) for each in sites]
     alone, found = combine_points(known[:1], public.fit), combine_points(known, public.fit)
-    assert alone.unshrunk[0] == pytest.approx(sites[0].unshrunk(alone.at[0].H))
-    last = found.unshrunk[0] - sites[0].unshrunk(found.at[0].H)
+    assert alone.unshrunk[0] == pytest.approx(sites[0].unshrunk(alone.secants[0]))
+    last = found.unshrunk[0] - sites[0].unshrunk(found.secants[0])
     assert len(biases) == len(sites)  # once
     assert last == pytest.approx(-biases[0], rel=1e-9)
     taken = -bias(known[0], found.at[0], point=found.pooled)
@@ -186,7 +215,7 @@ def test_sites_share_the_weighting_of_the_public_rows():
     own = ReleasedInformation(hessian=NoisyHessian(H=positive(1), noise_sd=20.0), meat=1.0)
     other = ReleasedInformation(hessian=NoisyHessian(H=positive(1), noise_sd=20.0), meat=1.0)
     rng = draws.generator("ab" * 32)
-    drawn = draw_jointly(rng, [one, own, two, other], theta=BETA, count=200)
+    drawn = draw_jointly(rng, [one, own, two, other], thetas=[BETA] * 4, count=200)
     assert np.allclose(drawn[2].H, 3.0 * drawn[0].H)
     assert np.std(drawn[0].H[:, 0, 0]) > 0.0
     apart = [(each.H - positive(1))[:, 0, 1] for each in (drawn[1], drawn[3])]
@@ -222,7 +251,7 @@ def test_each_site_keeps_its_own_noise():
     noises = [
         InObjective(distribution=NoiseDistribution(norm=BallNorm(), dimension=3, rate=0.2)),
         OnMinimiser(distribution=normal, ridge=50.0),
-        Tempered(temperature=0.05, ridge=50.0),
+        Tempered(temperature=0.05, ridge=50.0, dimension=3),
     ]
     site = part(None, BETA, ridge=50.0, hessian=stacked(H), sd=1e-6)
     found = read(*(replace(site, noise=noise) for noise in noises), meat=0.5)

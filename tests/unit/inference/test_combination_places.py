@@ -48,7 +48,9 @@ def test_moments_are_the_mean_over_the_points_and_no_estimate_is_shrunk_by_the_p
     assert np.abs(found.at[0].H - over).max() < 0.02
     alone = site.information.at(found.pooling.point).H
     assert np.all(np.diag(found.at[0].H) < 0.9 * np.diag(alone))
-    assert found.unshrunk[0] == pytest.approx(site.part.unshrunk(found.at[0].H))
+    way = np.mean([site.information.at(at).H for each in found.places for at in site.between(each)], axis=0)
+    assert np.abs(found.secants[0] - way).max() < 0.02
+    assert found.unshrunk[0] == pytest.approx(site.part.unshrunk(found.secants[0]))
 
 
 def test_steps_do_not_go_to_and_fro():

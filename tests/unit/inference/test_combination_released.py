@@ -207,6 +207,7 @@ GEOMETRIES = {
 }
 
 
+@pytest.mark.covering(cases=2)
 @pytest.mark.parametrize("name", GEOMETRIES)
 def test_drawn_perturbations_have_the_mechanism_s_distribution(name):
     # The draws are seeded: these are fixed numbers, and a distribution with another scale is outside the tolerance.
@@ -241,7 +242,7 @@ def test_other_draws_have_their_distributions():
     covariance = np.array([[2.0, 0.6, 0.0], [0.6, 0.5, 0.0], [0.0, 0.0, 0.0]])
     many = draws.normal(rng, covariance, 200_000)
     assert np.abs(np.cov(many.T) - covariance).max() < 0.03
-    each = draws.normals(rng, np.broadcast_to(covariance, (200_000, 3, 3)))
+    each = draws.normals(np.broadcast_to(covariance, (200_000, 3, 3)), rng.standard_normal((200_000, 3)))
     assert np.abs(np.cov(each.T) - covariance).max() < 0.03
     weights = draws.dirichlet(rng, 7, 20_000)
     assert weights.sum(axis=1) == pytest.approx(np.ones(20_000))

@@ -26,7 +26,7 @@ def test_draws_have_the_covariance(distribution):
     for noise in (
         InObjective(distribution=distribution),
         OnMinimiser(distribution=distribution, ridge=2.5),
-        Tempered(temperature=0.3, ridge=2.5),
+        Tempered(temperature=0.3, ridge=2.5, dimension=3),
     ):
         drawn = noise.draw(draws.generator("ab" * 32), np.broadcast_to(H, (COUNT, 3, 3)))
         expected = noise.covariance(H)
@@ -48,7 +48,7 @@ def test_noise_on_the_minimiser_is_undone_by_the_solve(distribution):
 def test_a_tempered_draw_has_the_inverse_of_its_hessian_as_covariance():
     H, ridge, s = hessian(), 2.5, 0.3
     penalised = H + ridge * np.eye(3)
-    b = Tempered(temperature=s, ridge=ridge).covariance(H)
+    b = Tempered(temperature=s, ridge=ridge, dimension=3).covariance(H)
     assert np.linalg.solve(penalised, np.linalg.solve(penalised, b).T) == pytest.approx(np.linalg.inv(s * penalised))
 
 

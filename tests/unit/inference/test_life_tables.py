@@ -89,6 +89,7 @@ def derivative(found, of):
     return np.array(rows).T
 
 
+@pytest.mark.covering(cases=2)
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("causes", [1, 3])
 def test_the_noise_of_curves_is_that_of_their_derivative(causes, late):
@@ -132,11 +133,12 @@ def test_sampling_variances_are_greenwoods():
     np.testing.assert_allclose((S.std_error / S.value)[1:], expected, rtol=1e-9)
 
 
-def test_counts_below_zero_are_kept_and_curves_stay_monotone():
+@pytest.mark.parametrize("times", [100, pytest.param(400, marks=pytest.mark.wide)])
+def test_counts_below_zero_are_kept_and_curves_stay_monotone(times):
     rng = np.random.default_rng(2)
     base = table(scale=0.02, sd=4.0)
     totals = []
-    for _ in range(400):
+    for _ in range(times):
         found = with_cells(base, cells_of(base) + rng.normal(0, 4.0, len(cells_of(base))))
         H = found.cumulated
         assert (np.diff(H) >= 0).all()

@@ -88,6 +88,7 @@ def propensity():
     )
 
 
+@pytest.mark.wide
 def test_errors_are_those_of_repeated_samples(propensity):
     """Variances, and covariances over intervals, causes and arms, against samples with propensities of their own."""
     whom = people()

@@ -9,8 +9,8 @@ from hdpstats._base.errors import ArgumentError, InsufficientBudget, LedgerError
 from hdpstats.ledger import Ledger, verify_file
 from hdpstats.ledger.analysts import capped
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
-from hdpstats.privacy.charging import MU_SQUARED_GRAIN, Balance, square_of
-from hdpstats.privacy.charging import shared as parted
+from hdpstats.privacy.composition import MU_SQUARED_GRAIN, Balance, square_of
+from hdpstats.privacy.composition import shared as parted
 from hdpstats.privacy.gaussian import delta_of_square
 
 MU_SQUARED = square_of(Fraction(1), Fraction(1, 10**6))

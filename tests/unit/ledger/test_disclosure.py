@@ -13,7 +13,7 @@ import hdpstats.formula.api as hdpf
 from hdpstats.ledger import Ledger, Statements
 from hdpstats.ledger.disclosure import FORMS, NOT_STATED
 from hdpstats.privacy.budget import MechanismName
-from hdpstats.privacy.proofs import PROOFS
+from hdpstats.privacy.proof_index import PROOFS
 
 REGISTRY = yaml.safe_load(
     (Path(__file__).parents[2] / "reference" / "registry-entry.schema.yaml").read_text(encoding="utf-8")

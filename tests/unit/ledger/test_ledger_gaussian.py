@@ -9,7 +9,7 @@ import pytest
 from hdpstats._base.errors import ArgumentError, InsufficientBudget, LedgerError
 from hdpstats.ledger import Ledger, verify_file
 from hdpstats.privacy.budget import Budget, Spend, rounded_down
-from hdpstats.privacy.charging import MU_SQUARED_GRAIN, shared, square_of
+from hdpstats.privacy.composition import MU_SQUARED_GRAIN, shared, square_of
 
 MILLIONTH = Fraction(1, 10**6)
 MU_SQUARED = square_of(Fraction(1), MILLIONTH)

@@ -10,7 +10,7 @@ import pytest
 import hdpstats.api as hdp
 from hdpstats._base.errors import HdpError, MechanismError, SchemaError, SiteError
 from hdpstats.mechanisms.description import UNITS, DescribedColumn, DescriptionQuery, site
-from hdpstats.mechanisms.description.follow_up import FollowUpCells
+from hdpstats.mechanisms.description.public_cells import FollowUpCells
 from hdpstats.mechanisms.registry import columns_of, family_of, name_of, query_from_json, release_from_json
 from hdpstats.noise import BoxNoise
 from hdpstats.privacy.sensitivity import Relation

@@ -54,6 +54,7 @@ def sums(query, cells):
     return np.array(statistics.sums_of_statistics(answer.family, table.numeric[query.column], table.complete))
 
 
+@pytest.mark.covering(cases=3)
 @pytest.mark.parametrize("name", QUERIES)
 def test_the_worst_record_moves_the_exponent_by_epsilon_and_none_by_more(name):
     """Would fail for noise that is too small, and for iid Laplace noise of the same scale (the wrong norm)."""

@@ -11,7 +11,7 @@ import pytest
 import hdpstats.api as hdp
 from hdpstats.audit import observe
 from hdpstats.mechanisms.hybrid_weights import NeighboursQuery
-from hdpstats.mechanisms.hybrid_weights.steps import candidate_sizes, part_of, penalties
+from hdpstats.mechanisms.hybrid_weights.candidates import candidate_sizes, part_of, penalties
 from hdpstats.models.hybrid_weights import hybrid_weights
 from hdpstats.results.weighted_sample import WeightedSample
 from hdpstats.sites.local import PublicTables

@@ -167,6 +167,7 @@ BOUGHT = {
 }
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("terms", [{}, ADDED], ids=["replace", "add or remove"])
 @pytest.mark.parametrize("family", BOUGHT)
 def test_what_a_fit_buys_beside_its_coefficients_is_at_most_a_fifth_of_epsilon(family, terms):

@@ -217,6 +217,7 @@ def test_mechanisms_without_a_method_are_refused_with_those_that_have_one(name: 
     assert data.ledger.spent.epsilon == 0
 
 
+@pytest.mark.covering(cases=1)
 @pytest.mark.usefixtures("no_noise")
 @pytest.mark.parametrize("name", ["linear", "no intercept"])
 def test_least_squares_by_clipped_scores_need_far_less_noise_than_the_range_asks_for(name: str) -> None:
@@ -245,7 +246,7 @@ def test_counts_are_fitted_by_clipped_scores_which_need_less_noise_than_the_larg
         MODELS["poisson"](wide).fit(1.0, delta=1e-6, mechanism="clipped_newton")
 
 
-@pytest.mark.covering(1)
+@pytest.mark.covering(cases=2)
 @pytest.mark.usefixtures("no_noise")
 @pytest.mark.parametrize("mechanism", ["output", "exponential"])
 @pytest.mark.parametrize("name", ["linear", "huber", "poisson"])

@@ -453,6 +453,28 @@ def test_a_plan_of_the_whole_may_be_told_how_many_are_treated(study):
     assert rare.effective_share < 0.5 * usual.effective_share
 
 
+def test_a_plan_counts_people_who_lack_no_cell():
+    """As the fit's number of complete people says of its columns, and public rows of the outcome."""
+    schema = hdp.Schema(a=SCHEMA["a"], x=hdp.Continuous(-3, 3), f=SCHEMA["f"], y=hdp.Binary())
+    rows = PUBLIC.assign(y=PUBLIC["y"].where(np.arange(len(PUBLIC)) % 5 > 0))
+    private = PRIVATE.assign(x=PRIVATE["x"].where(np.arange(len(PRIVATE)) % 4 > 0))
+    study = hdp.Study(private=private, public=rows, schema=schema, budget=hdp.Budget(epsilon=40))
+    propensity = hdp.propensity(FORMULA, study, epsilon=8.0)
+    request = hdp.treatment_effect("y ~ a", study, propensity.weights())
+    counted = propensity.fit.facts.records / len(PRIVATE)
+    assert counted == pytest.approx(0.75, abs=0.05)
+    assert request.complete == pytest.approx(0.8 * counted)
+    few, all_of_them = (
+        each.plan(0.5).frame["std_error"][2] for each in (request, dataclasses.replace(request, complete=1.0))
+    )
+    assert request.complete**-0.5 < few / all_of_them < 1.0 / request.complete
+    whole = hdp.propensity(FORMULA, study)
+    lacking = whole.plan_effect("y ~ a", 2, shares=[0.5], n=3000).frame["std_error"][0]
+    none = hdp.Study(public=rows.dropna(), schema=schema)
+    complete = hdp.propensity(FORMULA, none).plan_effect("y ~ a", 2, shares=[0.5], n=3000).frame["std_error"][0]
+    assert lacking > 1.05 * complete
+
+
 def test_a_plan_needs_no_private_people():
     study = hdp.Study(public=PUBLIC, schema=SCHEMA)
     plan = hdp.propensity(FORMULA, study).plan_effect("y ~ a", 1, shares=[0.5], n=3000)

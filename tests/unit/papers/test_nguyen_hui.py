@@ -187,7 +187,7 @@ def test_output_noise_has_the_length_of_a_gamma_distribution_around_the_regulari
     assert np.linalg.norm(direction) < 4.5 / np.sqrt(4000)
 
 
-@pytest.mark.covering(1)
+@pytest.mark.covering(cases=1)
 @pytest.mark.parametrize("corrected", [False, True])
 @pytest.mark.parametrize("regularisation", [1e-4, 10.0])
 def test_objective_noise_read_back_from_the_gradient_has_the_papers_distribution(small, corrected, regularisation):

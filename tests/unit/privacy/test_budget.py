@@ -19,7 +19,7 @@ from hdpstats.privacy.budget import (
     release_epsilon,
     total,
 )
-from hdpstats.privacy.charging import Balance
+from hdpstats.privacy.composition import Balance
 from hdpstats.privacy.gaussian import epsilon_of, mu_of
 from hdpstats.privacy.sensitivity import BallNorm, CylinderNorm, Relation, Sensitivity
 from hdpstats.records.codec import from_dict, to_dict

@@ -48,6 +48,7 @@ def as_mpf(value):
         return mpmath.mpf(value.numerator) / value.denominator
 
 
+@pytest.mark.covering(cases=4)
 @pytest.mark.parametrize(
     ("epsilon", "mu"),
     [
@@ -238,6 +239,7 @@ def plane_density(record, ridge, s):
     return norm.pdf(b / s).prod(axis=0) / s**2 * determinant
 
 
+@pytest.mark.covering(cases=2)
 @pytest.mark.parametrize("angle", [0.0, 0.7, 1.6, 3.0])
 def test_a_row_exchanged_for_one_in_another_direction_stays_within_the_bound_of_rank_two(angle):
     ridge, epsilon, delta = 5.0, Fraction(1), Fraction(1, 100)

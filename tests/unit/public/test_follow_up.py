@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hdpstats.public.follow_up import (
@@ -16,6 +16,7 @@ from hdpstats.public.follow_up import (
     kaplan_meier,
     reaches,
 )
+from tests.examples import examples
 
 
 def simulate(seed, n=60, causes=1, *, ties=6, entry=False, weights=False, people=None):
@@ -110,7 +111,7 @@ def test_without_usable_pairs_there_is_no_concordance():
         assert found.pairs == 0.0
 
 
-@settings(max_examples=60, deadline=None)
+@examples(200)
 @given(
     data=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(1, 4)), min_size=1, max_size=40),
     limits=st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), min_size=1, max_size=20),

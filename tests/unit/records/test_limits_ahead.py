@@ -9,7 +9,7 @@ from hdpstats.mechanisms.count import CountQuery
 from hdpstats.mechanisms.hybrid_weights import LossSelectionQuery
 from hdpstats.mechanisms.registry import query_from_json
 from hdpstats.privacy.budget import Budget, Spend
-from hdpstats.privacy.charging import square_of
+from hdpstats.privacy.composition import square_of
 from hdpstats.records import codec
 from hdpstats.records.codec import to_dict
 from hdpstats.records.limits import MOST_AHEAD

@@ -131,6 +131,7 @@ def area(model, frame, upto):
     return pieces.sum(axis=1).mean()
 
 
+@pytest.mark.covering(cases=1)
 @pytest.mark.parametrize("cause", ["relapse", "death"])
 def test_hazards_have_differences_of_risk_and_of_restricted_time(people, cause):
     model, times = make_hazard(causes=("relapse", "death")), np.array([1.0, 3.0, 10.0])

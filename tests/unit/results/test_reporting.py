@@ -9,7 +9,7 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.losses import MEANS, REGRESSIONS
 from hdpstats.privacy.budget import MechanismName
-from hdpstats.privacy.proofs import PROOFS
+from hdpstats.privacy.proof_index import PROOFS
 from hdpstats.results.reporting import methods_text, references_of
 from tests.unit.results.conftest import make_hazard
 

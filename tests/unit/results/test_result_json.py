@@ -6,13 +6,14 @@ from dataclasses import fields, is_dataclass, replace
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats.records.estimate import ErrorDistribution, Estimate
 from hdpstats.results import Result
+from tests.examples import examples
 
 ESTIMATES = ("estimate", "public_only", "private_only", "pooled")
 NUMBERS = st.floats(allow_infinity=False)
@@ -63,7 +64,7 @@ def test_the_text_is_strict_json(silent_result):
     assert document["estimate"]["values"][3] is None
 
 
-@settings(max_examples=50, deadline=None)
+@examples(200)
 @given(values=arrays(np.float64, 3, elements=NUMBERS), square=arrays(np.float64, (3, 3), elements=NUMBERS))
 def test_any_number_comes_back(values, square):
     distribution = ErrorDistribution(levels=np.array([0.0, 0.5]), quantiles=square[:2])

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hdpstats.records.model import TimeGrid
@@ -12,6 +12,7 @@ from hdpstats.schema.datasets import FollowUpColumns, costly_frame
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.spells import Spells, spells_of
 from hdpstats.schema.table import PrivateTable
+from tests.examples import examples
 
 Q = 6
 SCHEMA = Schema(
@@ -56,7 +57,7 @@ def test_everybody_is_at_risk_in_all_intervals_in_as_many_spells_as_there_may_be
     assert event == "event" or {1, 2} <= set(found.cause.tolist())
 
 
-@settings(max_examples=60, deadline=None)
+@examples(200)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 8))
 def test_no_rows_of_as_many_people_have_more_spells_intervals_or_events(seed: int, most_rows: int) -> None:
     rng, people = np.random.default_rng(seed), 7

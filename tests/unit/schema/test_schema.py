@@ -91,6 +91,7 @@ def test_any_change_of_a_declaration_changes_the_hash(change):
     assert changed.sha256 != example().sha256
 
 
+@pytest.mark.wide
 def test_the_hash_is_the_same_in_another_process():
     code = (
         "from hdpstats.schema.schema import Schema; from hdpstats.schema.columns import *;"

@@ -161,6 +161,7 @@ def test_nobody_and_no_rows_give_no_spells():
             assert {getattr(result, name).dtype for name in FIELDS} == {np.dtype(np.int64)}
 
 
+@pytest.mark.covering(cases=2)
 @pytest.mark.parametrize("order", ["sorted", "reversed", "shuffled", "equal"])
 def test_a_person_with_a_million_rows_is_one_person_in_seconds(order):
     m = 10**6

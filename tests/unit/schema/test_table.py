@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from hdpstats._base.errors import ArgumentError, SchemaError
-from hdpstats.schema import coerce
+from hdpstats.schema import cell_maps
 from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import PrivateTable, marks_key
@@ -288,8 +288,8 @@ def test_after_all_columns_were_read_no_answer_reads_a_cell_again(monkeypatch, o
     table = PrivateTable.from_frame(frame, schema, unit="who")
     read = []
     for name in ("number", "text"):
-        plain = getattr(coerce, name)
-        monkeypatch.setattr(coerce, name, lambda cell, plain=plain: read.append(cell) or plain(cell))
+        plain = getattr(cell_maps, name)
+        monkeypatch.setattr(cell_maps, name, lambda cell, plain=plain: read.append(cell) or plain(cell))
     table.read()
     assert read
     read.clear()

@@ -66,6 +66,24 @@ def test_logistic_scores_in_one_pass_are_those_of_three(n: int, D: int) -> None:
         assert one.tolist() == [sum(int(v) for v in np.rint((c * (residual * 2.0**40))[rows])) for c in X.T]
 
 
+@pytest.mark.parametrize("D", [1, 4])
+@pytest.mark.parametrize("n", [3, 4096 + kernels.BLOCK + 1])
+def test_sums_of_squares_are_those_of_rounded_entries(n: int, D: int) -> None:
+    rng = np.random.default_rng(n + D)
+    X, numbers = rng.standard_normal((n, D)), rng.uniform(0.0, 2.0**20, (2, n))
+    X[0], numbers[0, :3] = 1.0, (0.5, 1.5, 2.5)  # halves go to even neighbours
+    i, j = np.triu_indices(D)
+    for rows in (slice(None), slice(2, n), slice(1, 1)):
+        scaled = numbers[:, rows], numbers[:, rows] * math.sqrt(2.0)
+        pairs = (X[:, i] * X[:, j])[rows]
+        wanted = [
+            [int(v) for v in np.rint(pairs * np.where(i == j, one[:, None], two[:, None])).sum(axis=0)]
+            for one, two in zip(*scaled, strict=True)
+        ]
+        for kept in (X, np.asfortranarray(X)):
+            assert kernels.square_sums(kept, *scaled, rows).tolist() == wanted
+
+
 def test_a_summand_of_the_largest_size_is_exact():
     X = np.full((600, 1), 2.0**50 - 1.0, order="F")
     X[::2] *= -1.0

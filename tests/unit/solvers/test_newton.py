@@ -31,6 +31,7 @@ def test_the_radius_holds_and_is_not_loose(name: str, truths: dict[str, list[mpm
         assert solution.radius <= 1e-6 * (1.0 + float(np.linalg.norm(solution.theta)))
 
 
+@pytest.mark.covering(cases=14)
 @pytest.mark.parametrize("name", PROBLEMS)
 @pytest.mark.parametrize("start", [0.0, 1.0, -30.0])
 def test_every_start_leads_to_the_same_place(name: str, start: float, truths: dict[str, list[mpmath.mpf]]) -> None:

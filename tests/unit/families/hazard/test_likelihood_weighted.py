@@ -52,6 +52,7 @@ def test_people_of_very_different_hazards_are_not_taken_for_separated():
     assert found.values == pytest.approx(likelihood(rows, decided=True).values, rel=1e-9)
 
 
+@pytest.mark.covering(cases=2)
 @pytest.mark.parametrize("link", LINKS)
 def test_separated_people_are_warned_of(link):
     with pytest.warns(RuntimeWarning, match="no maximum"):
@@ -81,7 +82,7 @@ def test_people_far_away_are_fitted_to_the_maximum(link):
     assert float(np.sqrt(gradient @ found.sampling @ gradient)) < 1e-3  # steps that are left, in standard errors
 
 
-@pytest.mark.covering(1)
+@pytest.mark.covering(cases=1)
 @pytest.mark.parametrize("decided", [False, True])
 @pytest.mark.parametrize("link", LINKS)
 def test_a_miscoded_value_that_hides_the_others_is_warned_of(link, decided):

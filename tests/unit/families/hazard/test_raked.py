@@ -8,7 +8,7 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats.families.hazard import raked
-from hdpstats.families.hazard.public import relative_cap
+from hdpstats.families.hazard.caps import relative_cap
 from hdpstats.families.hazard.raked import Reached
 from hdpstats.families.hazard.spec import HazardSpec
 from hdpstats.losses import LINKS

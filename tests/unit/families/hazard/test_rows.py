@@ -116,6 +116,7 @@ def test_the_exact_gradient_is_the_float_one_up_to_its_bound(link: str, causes: 
     assert np.linalg.norm(found - problem.gradient(theta)) <= problem.gradient_error(theta)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("link", LINKS)
 @pytest.mark.parametrize("digits", [8, 30])
 def test_refinement_reaches_any_radius(link: str, digits: int) -> None:

@@ -99,7 +99,7 @@ def simulated(rng, *, sizes, noise_sd, shares):
     return found.private.theta - TRUTH
 
 
-@pytest.mark.covering(1)
+@pytest.mark.covering(cases=1)
 @pytest.mark.parametrize("shares", [(1.0,), (0.1, 0.3, 0.6)], ids=["1 round", "3 rounds"])
 @pytest.mark.parametrize("noise_sd", [2.0, 25.0])
 def test_what_is_foreseen_is_what_comes(shares, noise_sd):

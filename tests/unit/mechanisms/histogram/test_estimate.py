@@ -69,6 +69,7 @@ def test_noise_in_empty_cells_is_taken_from_neighbours_and_not_from_afar():
     assert flat < 2560 - 400
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("projection", ["simplex", "clip", "none"])
 @pytest.mark.parametrize("order", [None, ORDER])
 @pytest.mark.parametrize("records", [RECORDS, None])

@@ -9,7 +9,7 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.raking.posterior import RAKED_PEOPLE, cohort_posterior, notes_on
-from hdpstats.raking.variables import Averages, raked_variables, raking_at
+from hdpstats.raking.raking import Averages, raked_variables, raking_at
 from hdpstats.records.averages import NUMBER_OF_ROWS, CohortMoment, CohortMoments, MomentKind
 
 SCHEMA = hdp.Schema(

@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from hdpstats.schema import coerce
+from hdpstats.schema import cell_maps
 from hdpstats.schema.columns import Binary, Categorical, Continuous
 
 NAN = math.nan
@@ -132,7 +132,7 @@ def objects(*cells):
 )
 def test_number_in_a_cell(cell, expected):
     with np.errstate(all="raise"):
-        found = coerce.number(cell) if not isinstance(cell, np.longdouble) else coerce.numbers(objects(cell))[0]
+        found = cell_maps.number(cell) if not isinstance(cell, np.longdouble) else cell_maps.numbers(objects(cell))[0]
     assert type(float(found)) is float
     assert found == expected or (math.isnan(found) and math.isnan(expected))
 
@@ -192,15 +192,15 @@ def test_number_in_a_cell(cell, expected):
     ids=lambda value: type(value).__name__,
 )
 def test_text_of_a_cell(cell, expected):
-    assert coerce.text(cell) == expected
+    assert cell_maps.text(cell) == expected
 
 
 def test_no_method_of_a_foreign_object_is_called():
     for build in (Hostile, hostile_of_hostile_type):
         with pytest.raises(RuntimeError, match="method was called"):
             hash(build()) + hash(type(build()))
-        assert math.isnan(coerce.number(build()))
-        assert coerce.text(build()) is None
+        assert math.isnan(cell_maps.number(build()))
+        assert cell_maps.text(build()) is None
         assert NUMBER.admit(objects("1", build(), 3)).values.tolist() == [1.0, 7.0, 3.0]
         assert LEVEL.admit(objects("1", build(), 3)).values.tolist() == [1, 0, 2]
 
@@ -331,7 +331,7 @@ def test_large_integers_are_read_alike_whatever_the_type():
     exact = [2**53 + 1, 2**63 - 1, -(2**63)]
     texts = [str(value) for value in exact]
     wide = Continuous(-1e12, 1e12)
-    plain = coerce.numbers(pd.Series(exact, dtype="int64"))
+    plain = cell_maps.numbers(pd.Series(exact, dtype="int64"))
     for cells, found, large in (
         (pd.Series(exact), [None] * 3, True),
         (pd.Series([*exact, None]), [None] * 3, True),
@@ -343,16 +343,16 @@ def test_large_integers_are_read_alike_whatever_the_type():
         (arrow_column([*exact, None], pa.int64()), texts, False),
         (pd.Series([*texts, None]), texts, False),
     ):
-        assert coerce.numbers(cells)[:3].tolist() == plain.tolist()
-        assert coerce.texts(cells)[:3] == found
-        assert coerce.too_large(cells).tolist() == [large] * 3 + [False] * (len(cells) - 3)
+        assert cell_maps.numbers(cells)[:3].tolist() == plain.tolist()
+        assert cell_maps.texts(cells)[:3] == found
+        assert cell_maps.too_large(cells).tolist() == [large] * 3 + [False] * (len(cells) - 3)
         assert np.abs(wide.admit(cells).values).max() == 1e12
 
 
 def test_only_whole_numbers_without_a_text_are_too_large_for_one():
     cells = objects(2**53, 2**53 - 1, "9007199254740992", 1e300, math.inf, NAN, None, 10**400, "x", b"1", 0.5)
-    assert coerce.too_large(cells).tolist() == [True, False, False, True] + [False] * 7
-    assert coerce.too_large(objects()).tolist() == []
+    assert cell_maps.too_large(cells).tolist() == [True, False, False, True] + [False] * 7
+    assert cell_maps.too_large(objects()).tolist() == []
 
 
 def test_negative_zero_is_zero():
@@ -388,5 +388,5 @@ def test_input_arrays_are_not_changed():
 def test_one_complex_cell_does_not_change_the_reading_of_the_others(odd):
     alone, beside = pd.Series([1.5, 2.0, math.nan, 3.0]), pd.Series([1.5, 2.0, math.nan, odd])
     assert beside.dtype.kind == "c"
-    assert np.array_equal(coerce.numbers(alone)[:3], coerce.numbers(beside)[:3], equal_nan=True)
-    assert coerce.texts(alone)[:3] == coerce.texts(beside)[:3] == ["1.5", "2", None]
+    assert np.array_equal(cell_maps.numbers(alone)[:3], cell_maps.numbers(beside)[:3], equal_nan=True)
+    assert cell_maps.texts(alone)[:3] == cell_maps.texts(beside)[:3] == ["1.5", "2", None]

@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
-from hdpstats.privacy.charging import Balance
+from hdpstats.privacy.composition import Balance
 from hdpstats.privacy.gaussian import delta_of_square, epsilon_of, mu_of
 
 MILLIONTH = Fraction(1, 10**6)
@@ -148,6 +148,7 @@ def adaptive_delta(total, first, epsilons, squares):
     return float((density * np.max(offers, axis=0)).sum() * (LOSS[1] - LOSS[0]))
 
 
+@pytest.mark.covering(cases=3)
 @pytest.mark.parametrize("share", ["0.05", "0.2", "0.5"])
 @pytest.mark.parametrize("total", [Budget(1, 1e-6), Budget(2, 1e-4)])
 def test_an_analyst_who_chooses_after_looking_stays_within_the_total(share, total):

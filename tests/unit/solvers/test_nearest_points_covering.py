@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hdpstats.solvers.nearest import farthest_first, halving_order, squared_distances
+from hdpstats.solvers.nearest_points import farthest_first, halving_order, squared_distances
 
 
 def test_each_beginning_leaves_no_point_farther_than_it_says():

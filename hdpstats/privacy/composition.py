@@ -1,4 +1,4 @@
-r"""What a release is charged: multiples of a public grain, and not less than the floor of its account.
+r"""Composition: what several releases cost together, what each is charged, and what is left of a total.
 
 A proof gives a release some (epsilon, delta) or mu_squared. An account is charged the next multiple of a grain
 (`EPSILON_GRAIN`, `DELTA_GRAIN`, `MU_SQUARED_GRAIN`) at or above that, and at least the account's floor, which its

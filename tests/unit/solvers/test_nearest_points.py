@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from hdpstats.solvers import nearest as module
+from hdpstats.solvers import nearest_points as module
 from hdpstats.solvers import searches
-from hdpstats.solvers.nearest import nearest, nested_nearest, squared_distances
+from hdpstats.solvers.nearest_points import nearest, nested_nearest, squared_distances
+from tests.examples import examples
 
 TREES, PRODUCTS = 0, 10**18
 """`TREE_PAIRS` for one search and for the other."""
@@ -174,7 +175,7 @@ def test_no_rows():
     assert nearest(np.zeros((0, 2)), np.zeros((1, 2))).tolist() == []
 
 
-@settings(max_examples=60, deadline=None)
+@examples(200)
 @given(st.integers(1, 4), st.integers(1, 40), st.integers(0, 2**31), st.sampled_from([2, 3, 16]))
 def test_small_scenes_on_grids(p, m, seed, steps):
     rng = np.random.default_rng(seed)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats.privacy.budget import DELTA_GRAIN, EPSILON_GRAIN, Budget, Spend, release_delta, release_epsilon
-from hdpstats.privacy.charging import MU_SQUARED_GRAIN, Floor, agreed, shared, square_of
+from hdpstats.privacy.composition import MU_SQUARED_GRAIN, Floor, agreed, shared, square_of
 from hdpstats.privacy.gaussian import delta_of_square, mu_of
 from hdpstats.records.several import in_parts
 from tests.examples import examples

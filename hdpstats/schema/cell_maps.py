@@ -1,4 +1,4 @@
-"""Total maps from the cells of a column to numbers and to level codes.
+"""Total maps from the cells of a private column to numbers within bounds and to codes of levels; what is missing.
 
 A cell of a private table may hold anything. The maps here return a value for every cell, the value depends
 on that cell alone, and nothing is raised, warned or logged. So one odd cell cannot change the reading of
@@ -11,6 +11,11 @@ would merge people. So they have no text in columns of integers, of floats and o
 cell changes no other one. (As measurements they are read: a number is the nearest float in any column.) They keep their
 text in columns whose type holds whole numbers beside missing cells: pandas' nullable integers (``Int64``), Arrow's
 integers, and texts.
+
+**Missing means left out.** A cell that holds no value of its kind is missing, and a row with a missing cell among the
+columns of a model contributes nothing to it, as R's ``na.omit`` has it. Only what a schema declares
+(`hdpstats.schema.columns`) fills cells in. Numbers are cut to the declared bounds (`within_bounds`, and `within` in
+loops that pass over rows once).
 
 Only cells whose type is exactly a builtin, numpy, ``decimal`` or ``fractions`` type are read; any other
 object is missing, and none of its methods is called (types are recognised by identity, which no class can
@@ -27,13 +32,15 @@ all.
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 import pandas as pd
 
+from hdpstats._base.compiled import compiled
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 
 _TRUTH = {"True": 1.0, "TRUE": 1.0, "true": 1.0, "False": 0.0, "FALSE": 0.0, "false": 0.0}
@@ -48,6 +55,27 @@ _MASKED = (pd.arrays.IntegerArray, pd.arrays.FloatingArray, pd.arrays.BooleanArr
 _NUMERIC = "biuf"  # numpy's kinds of truth values, integers and floats
 _EXACT = 2**53
 """Whole numbers below it, in size, are the same in a column of integers and in one of floats, and no other is."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+class Cells:
+    """The cells of a column after its total map.
+
+    Attributes
+    ----------
+    values : float64 or int64 array (n,)
+        Numbers within the bounds, or codes of declared levels; where a cell is missing, the lower bound or 0, which
+        stand for nothing.
+    missing : bool array (n,)
+        Which cells are missing.
+    """
+
+    values: Any
+    missing: BoolArray
+
+    def __repr__(self) -> str:
+        return "<admitted cells>"
 
 
 def _number_in_text(cell: str) -> float:
@@ -255,6 +283,35 @@ def codes(cells: Any, *, levels: Sequence[str], other: str | None = None, blank:
         for level in read
     ]
     return np.array(numbered, dtype=np.int64)[positions]
+
+
+def within_bounds(numbers: FloatArray, *, lower: float, upper: float, fill: float | None) -> Cells:
+    """Return numbers (n,) cut to bounds; one that is NaN is missing, or takes the declared number ``fill``."""
+    absent = np.isnan(numbers)
+    values = np.where(absent, lower if fill is None else fill, numbers)
+    np.clip(values, lower, upper, out=values)
+    values += 0.0  # turns -0.0 into 0.0
+    return Cells(values=values, missing=absent if fill is None else np.zeros_like(absent))
+
+
+@compiled
+def clipped(number: float, lower: float, upper: float) -> float:
+    """Return a number within bounds, the lower one for NaN (comparisons with it are false), and 0 for -0."""
+    above = number if number > lower else lower
+    return (above if above < upper else upper) + 0.0
+
+
+@compiled
+def within(number: float, lower: float, upper: float, fill: float, two_valued: bool) -> float:
+    """Return a number within bounds, ``fill`` where it is none, and 0 for -0; without a branch."""
+    inside: float = clipped(fill if is_none(number, two_valued) else number, lower, upper)
+    return inside
+
+
+@compiled
+def is_none(number: float, two_valued: bool) -> bool:
+    """Return whether a cell holds no number of its column."""
+    return (number != number) | (two_valued & (number != 0.0) & (number != 1.0))
 
 
 def _arrow_column(cells: Any) -> Any:

@@ -23,7 +23,7 @@ from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.privacy.budget import EPSILON_GRAIN, rounded_down
 from hdpstats.records.geometry import PointSpace
 from hdpstats.schema.public import PublicTable, distinct, embed, space_of
-from hdpstats.solvers.nearest import farthest_first
+from hdpstats.solvers.nearest_points import farthest_first
 
 SMALLEST, LARGEST = 8, 4096
 """Sizes of the smallest and the largest candidate."""

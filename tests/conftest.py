@@ -1,0 +1,17 @@
+"""What all tests but doctests share."""
+
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+JUDGED = ("statistical", "unit/inference", "unit/mechanisms", "unit/raking", "integration/test_golden_files.py")
+"""Where standard errors are drawn as often as for users: tests of how exact they are, and of questions asked before."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def standard_errors_of_few_draws(request):
+    """Draw standard errors seldom in all other tests."""
+    place = request.path.relative_to(HERE)
+    if not any(place.is_relative_to(each) for each in JUDGED):
+        request.getfixturevalue("few_draws")
