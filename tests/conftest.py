@@ -5,8 +5,16 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-JUDGED = ("statistical", "unit/inference", "unit/mechanisms", "unit/raking", "integration/test_golden_files.py")
-"""Where standard errors are drawn as often as for users: tests of how exact they are, and of questions asked before."""
+JUDGED = (
+    "statistical",
+    "unit/inference",
+    "unit/mechanisms",
+    "unit/raking",
+    "integration/test_golden_files.py",
+    "r/test_r_package.py",
+)
+"""Where standard errors are drawn as often as for users: tests of how exact they are, of questions that were asked
+before, and of what another process draws."""
 
 
 @pytest.fixture(scope="module", autouse=True)

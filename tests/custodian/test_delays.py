@@ -80,6 +80,7 @@ def test_the_hardest_requests_to_every_address_are_answered_or_refused(instituti
     running.stop()
 
 
+@pytest.mark.wide
 def test_more_invented_cells_than_are_written_quickly_are_refused(institution):
     """Of a table of many columns there are fewer rows."""
     columns = {f"x{number}": SCHEMA["x"] for number in range(199)}

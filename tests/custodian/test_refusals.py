@@ -17,7 +17,7 @@ import hdpstats.formula.api as hdpf
 from hdpstats.custodian import write_keys
 from hdpstats.mechanisms.histogram import Axis, HistogramQuery
 from hdpstats.privacy.budget import Spend
-from hdpstats.records import codec
+from hdpstats.records import codec, recipe
 from hdpstats.sites.messages import CODES, public_to_bytes
 from hdpstats.sites.remote import RemoteSite, _object, _refusal
 from tests.custodian.institution import Authority
@@ -375,7 +375,7 @@ def test_a_site_that_is_not_there():
 
 
 def test_a_recipe_that_the_site_does_not_know_is_refused_before_it_is_charged(institution, running, raw, unchanged):
-    query = replace(histogram(replicate=91), recipe=2)
+    query = replace(histogram(replicate=91), recipe=recipe.CURRENT + 1)
     with institution.connect(running) as site, pytest.raises(hdp.SiteError, match=r"recipe.*nothing was charged"):
         site.answer(query)
     assert code(raw.post("/v1/answer", content=query.to_json())) == "unknown-recipe"

@@ -39,6 +39,7 @@ def test_a_release_file_gives_what_a_later_fit_gives(place, question):
     assert (place.spent, place.release.read_bytes()) == (spent, first)
 
 
+@pytest.mark.wide
 def test_a_noisy_number_of_people_comes_with_the_fit_that_asks_it(tmp_path):
     terms = {"place": "ledger.db", "dataset": "trial", "epsilon": 100, "relation": "add_or_remove_one"}
     place = Place(tmp_path, persons={"n_max": 500}, ledger=terms)

@@ -82,7 +82,7 @@ def _place(tmp_path):
 
 
 def test_a_mutant_is_refused_or_charged_as_its_dry_run_says(tmp_path):
-    outcomes = _outcomes(_place(tmp_path), 120, seed=1)
+    outcomes = _outcomes(_place(tmp_path), 150, seed=1)
     assert min(outcomes[kind] for kind in ("refused", "charged", "free")) > 5
 
 

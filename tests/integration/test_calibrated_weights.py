@@ -63,6 +63,7 @@ def test_weighted_rows_have_the_described_averages(way: str, study: hdp.Study, c
     assert "calibrated to the described" in str(after.summary())
 
 
+@pytest.mark.covering(cases=1)
 @pytest.mark.parametrize("way", WAYS)
 def test_a_sample_and_its_fits_state_what_the_description_cost(way: str) -> None:
     study = hdp.Study(private=PRIVATE, public=PUBLIC, schema=SCHEMA, budget=hdp.Budget(epsilon=9))

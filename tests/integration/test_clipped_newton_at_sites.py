@@ -120,6 +120,7 @@ def test_rounds_are_asked_at_one_place_and_noise_is_each_site_s_own(fitted):
     assert not chance.square_sum_fits(np.zeros(15), 1.0)
 
 
+@pytest.mark.wide
 def test_weights_follow_people_and_spending(fitted):
     _, result = fitted
     weight = result.sites.set_index("site")["weight"]

@@ -153,6 +153,7 @@ def test_what_caps_do_to_hazards_vanishes_and_is_within_what_is_allowed(found):
     assert all(cap.weighs for cap in caps)
 
 
+@pytest.mark.wide
 def test_plans_fall_with_epsilon_and_count_the_allowance(patients):
     model = MODELS["linear"](hdp.Study(public=patients[1], schema=SCHEMA))
     frame = model.plan(epsilon=[0.3, 1, 3, 10, 30], n=3000, mechanism="objective").frame
@@ -160,6 +161,7 @@ def test_plans_fall_with_epsilon_and_count_the_allowance(patients):
         assert np.all(np.diff(part["std_error"]) < 1e-3 * part["std_error"].to_numpy()[:-1])
 
 
+@pytest.mark.wide
 def test_sites_of_unequal_size_are_asked_about_the_same_coefficients(patients):
     private, public = patients
     sites = {"a": private.iloc[:300], "b": private.iloc[300:]}
@@ -252,6 +254,7 @@ WITH_RIDGES = {
 }
 
 
+@pytest.mark.covering(cases=1)
 @pytest.mark.parametrize(("name", "limit"), [("multinomial", 1.0), ("output", 4.0)])
 def test_the_pull_of_a_ridge_is_taken_out_with_curvature_of_described_people(name, limit, patients, monkeypatch):
     """Public people have more nodes: with their curvature as it is estimates are off by 16 and 32 standard errors."""

@@ -125,6 +125,7 @@ def test_a_site_counts_by_what_it_tells(fitted):
     assert frugal.sites["weight"].iloc[0] < 0.05
 
 
+@pytest.mark.wide
 @pytest.mark.usefixtures("no_noise")
 def test_more_sites_tell_more_and_the_truth_is_within_reach():
     alone, together = (

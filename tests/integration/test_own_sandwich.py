@@ -55,6 +55,7 @@ LOSSES = {
 }
 
 
+@pytest.mark.covering(cases=1)
 @pytest.mark.parametrize("name", LOSSES)
 def test_standard_errors_follow_private_people_whose_residuals_vary_otherwise(name, monkeypatch):
     known_noise.off(monkeypatch)
@@ -70,6 +71,7 @@ def test_standard_errors_follow_private_people_whose_residuals_vary_otherwise(na
     assert np.max(np.abs(of[1] - 1.0)) > 0.25, "public people alone do not tell it"
 
 
+@pytest.mark.wide
 def test_a_median_s_errors_follow_the_density_of_private_outcomes(monkeypatch):
     known_noise.off(monkeypatch)
     data = study(100_000, steep=0.8)
@@ -94,7 +96,7 @@ def test_few_people_or_little_epsilon_buy_nothing_and_describe_false_declines():
     assert asked(hdpf.linear(RIGHT, large).fit(4.0)) is not None
 
 
-@pytest.mark.covering(1)
+@pytest.mark.covering(cases=1)
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
 @pytest.mark.parametrize("n", [3000, 100_000])
 def test_a_plan_says_what_a_fit_buys(n, epsilon):
@@ -156,6 +158,7 @@ def test_sites_buy_each_their_own_and_share_one_geometry(monkeypatch):
     assert np.all(np.abs(np.sqrt(np.diag(result.private_only.sampling)) / right - 1.0) < 0.12)
 
 
+@pytest.mark.wide
 def test_a_small_site_buys_nothing_beside_a_large_one():
     frames = {"large": people(60_000, seed=0), "small": people(900, seed=1)}
     data = hdp.Study(private=frames, public=people(400, seed=99), schema=SCHEMA, budget=hdp.Budget(epsilon=100))

@@ -196,7 +196,7 @@ def in_steps(first, last, *, each, close):
         pytest.param("logit", True, 5, marks=pytest.mark.wide),
         pytest.param("logit", False, 1, marks=pytest.mark.wide),
         pytest.param("linear", True, 1, marks=pytest.mark.wide),
-        ("linear", False, 1),
+        pytest.param("linear", False, 1, marks=pytest.mark.wide),
         pytest.param("poisson", True, 1, marks=pytest.mark.wide),
         pytest.param("multinomial", True, 1, marks=pytest.mark.wide),
     ],
@@ -212,6 +212,7 @@ def test_no_plan_predicts_more_for_more_while_it_buys_the_same(name, public, sit
     assert max(switched for _, switched in found) <= 2  # so that nearly all are compared
 
 
+@pytest.mark.wide
 def test_a_plan_names_where_more_epsilon_gives_larger_errors(monkeypatch):
     """With few candidates for the share of the determinant one more step of epsilon takes another, and costs more."""
     monkeypatch.setattr(request, "SHARES", (0.05, 0.3, 0.7))

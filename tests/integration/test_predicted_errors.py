@@ -132,6 +132,7 @@ def test_a_draw_at_a_temperature_is_planned_from_its_own_constants():
     assert named(planned) == "exponential"
 
 
+@pytest.mark.wide
 def test_rows_at_several_sites_are_planned_to_be_worth_less_than_at_one():
     whole, apart = (model_of(sizes) for sizes in ({"A": 4000}, dict.fromkeys("ABCD", 1000)))
     for options in ({"mechanism": "objective"}, {"mechanism": "clipped_newton", "delta": 1e-6}):
@@ -140,6 +141,7 @@ def test_rows_at_several_sites_are_planned_to_be_worth_less_than_at_one():
         assert np.median(four["sampling"] / one["sampling"]) == pytest.approx(1.0, rel=0.1)
 
 
+@pytest.mark.wide
 def test_a_small_site_never_makes_a_plan_worse():
     for options in ({"mechanism": "objective"}, {"mechanism": "clipped_newton", "delta": 1e-6}):
         alone = mean_gain(model_of(ONE).plan(0.5, **options))
@@ -155,6 +157,7 @@ def test_a_plan_depends_on_no_private_row():
         pd.testing.assert_frame_equal(other.plan(1.0, **options).frame, model_of(THREE).plan(1.0, **options).frame)
 
 
+@pytest.mark.wide
 def test_too_few_public_people_leave_objective_perturbation():
     few = model_of(THREE, public=PUBLIC.iloc[:59])  # 5 coefficients, 12 each
     assert named(few.plan(0.1, delta=1e-6)) == "objective"

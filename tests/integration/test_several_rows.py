@@ -304,6 +304,7 @@ def test_several_sites():
     assert fit.bse.notna().all()
 
 
+@pytest.mark.wide
 def test_without_public_people_errors_hold_for_any_correlation_within_a_person():
     study = study_of(visits(6000, 6), None, n_max=6000)
     fit = hdpf.logit("y ~ x + z", study).fit(epsilon=8)
@@ -322,6 +323,7 @@ def test_a_refusal_names_both_remedies():
     assert few.ledger.spent.epsilon == 0
 
 
+@pytest.mark.wide
 def test_a_loss_of_ones_own_takes_several_rows(monkeypatch):
     known_noise.off(monkeypatch)
     own = hdp.losses.Loss(
@@ -370,6 +372,7 @@ def test_effects_are_averaged_as_the_model_weights_people(correlation):
     assert (alike == pytest.approx(own["estimate"], abs=1e-12)) == (correlation == "independence")
 
 
+@pytest.mark.wide
 def test_a_plan_shows_the_correlations_side_by_side():
     plan = hdpf.logit("y ~ x + z", study_of(None), correlation=0.4).plan(epsilon=[0.5, 1])
     assert plan.correlations["correlation"].unique().tolist() == [1.0, 0.4, 0.0]

@@ -56,6 +56,7 @@ def hidden_number(people: int, most: int) -> hdp.Study:
     return hdp.Study(private=site)
 
 
+@pytest.mark.wide
 def test_a_fit_of_fewer_people_than_declared_is_charged_for_their_number_alone() -> None:
     """The noise in the number, for .04, is below 740 but with a chance of 1e-12."""
     assert not hdpf.logit(EIGHT, hidden_number(10, most=800)).plan(2).frame["reported"].any()
@@ -117,6 +118,7 @@ def test_none_of_the_fits_with_a_description_is_charged_for_nan(spread: float) -
     assert refused == (1 if spread < 1 else 0)
 
 
+@pytest.mark.wide
 def test_a_share_is_chosen_for_skewed_columns_where_that_is_cheap() -> None:
     for seed in range(5):
         data = study_of(rows(4000, seed).assign(x0=lambda frame: 0.2 * frame["x0"]), schema=SCHEMA)
@@ -252,6 +254,7 @@ def test_sites_are_judged_together() -> None:
     assert np.isfinite(result.bse).all()
 
 
+@pytest.mark.wide
 def test_a_hazard_model_without_public_follow_up_buys_its_standard_errors() -> None:
     model = hdpf.hazard("Surv(time, y) ~ x0", study(3000), intervals=4, df=2)
     result = model.fit(epsilon=9)

@@ -45,6 +45,7 @@ def reread(spec, result, *, grid):
     return Objective().read(spec, asked(), Contributions(given=given, missing=(), alone={}))
 
 
+@pytest.mark.covering(cases=1)
 @pytest.mark.usefixtures("any_errors")
 @pytest.mark.parametrize("model", [logit, linear, hazard])
 def test_a_reported_covariance_has_the_variance_of_the_smoothing(model):
@@ -60,6 +61,7 @@ def test_a_reported_covariance_has_the_variance_of_the_smoothing(model):
     assert np.all(found > 100.0 * np.diag(result.private_only.cov_privacy))
 
 
+@pytest.mark.covering(cases=1)
 @pytest.mark.parametrize("model", [logit, linear, hazard])
 def test_at_an_ordinary_number_of_people_smoothing_is_not_to_be_seen(model):
     spec, result = fitted(model)

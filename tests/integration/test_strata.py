@@ -99,6 +99,7 @@ def test_predictions_have_the_baseline_of_each_row():
             asked()
 
 
+@pytest.mark.wide
 def test_another_order_and_another_scale_are_the_same_model():
     opened = model()
     first = opened.fit(epsilon=1)

@@ -83,7 +83,7 @@ def test_noise_and_numbers_of_processes_are_no_secret(text):
     [
         pytest.param("Rscript", 1, 1, marks=pytest.mark.wide),
         ("Rscript", 8, 1),
-        ("r_bridge run", 8, 2),
+        pytest.param("r_bridge run", 8, 2, marks=pytest.mark.wide),
         ("r_bridge.call", 8, 6),
     ],
 )

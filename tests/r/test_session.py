@@ -83,6 +83,7 @@ atexit.register(lambda: print(json.dumps([*facts, sorted(os.listdir("."))])))
 """
 
 
+@pytest.mark.wide
 def test_a_session_neither_reads_nor_writes_anything_in_the_working_directory(tmp_path):
     (tmp_path / ".Rprofile").write_text("planted <- TRUE; stop('a profile was read')")
     found = python(CLEAN, cwd=tmp_path, PATH=os.environ["PATH"], LC_ALL="C")

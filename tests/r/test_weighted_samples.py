@@ -169,6 +169,7 @@ def test_a_request_in_r_is_that_of_python_which_is_then_free(code, asked):
     assert study.ledger.spent == spent
 
 
+@pytest.mark.wide
 def test_other_packages_take_the_rows():
     sample = hdp.hybrid_weights(opened(), COLUMNS, epsilon=4)
     frame = sample.frame[sample.frame["weight"] > 0]

@@ -222,6 +222,7 @@ def test_sites_share_the_weighting_of_the_public_rows():
     assert abs(np.corrcoef(apart)[0, 1]) < 0.2
 
 
+@pytest.mark.covering(cases=1)
 @pytest.mark.parametrize("count", [2, 12])
 def test_what_unshrinking_misses_does_not_average_out(count):
     # Scores and noise are next to nothing; a ridge of about the curvature; 40 public people tell that curvature.

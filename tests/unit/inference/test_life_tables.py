@@ -237,6 +237,7 @@ def test_with_few_people_left_the_upper_limit_counts_one_more():
     assert survival(many, 1.96).high[2] / survival(many, 1.96).value[2] < 1.3
 
 
+@pytest.mark.wide
 def test_intervals_without_people_do_not_move_the_others():
     rng, true, found = np.random.default_rng(4), np.exp(-np.arange(4) / 5), []
     for _ in range(200):

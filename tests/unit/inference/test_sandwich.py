@@ -77,6 +77,7 @@ def test_predictions_scale_as_they_should():
     assert np.all((loud.reported > one.reported) & (loud.reported < np.hypot(loud.sampling, loud.privacy)))
 
 
+@pytest.mark.covering(cases=1)
 @pytest.mark.parametrize("public", [True, False], ids=["public", "none"])
 def test_more_epsilon_never_plans_larger_errors(public):
     made = plan(frame() if public else None)
@@ -94,6 +95,7 @@ def test_more_records_plan_smaller_errors():
     assert np.all(tables[1] > tables[2])
 
 
+@pytest.mark.wide
 def test_pooling_is_never_worse_than_the_private_estimate():
     found = plan(frame()).frame
     assert np.all(found["std_error"] < 1.02 * found["private_only"])

@@ -152,6 +152,7 @@ def test_a_release_that_was_altered_another_key_and_a_missing_signature_are_told
     assert reason(check_release, release.at(replace(release.entry, signature=garbled)), [key.public]) == "forged"
 
 
+@pytest.mark.wide
 def test_a_stored_release_has_the_same_signature_and_a_rotated_key_signs_it_anew(key, tmp_path):
     def answer(signing_key):
         site = hdp.LocalSite(

@@ -343,6 +343,7 @@ def test_a_given_ridge_takes_the_coding_with_little_noise(monkeypatch):
     assert min(sizes) > 0.75 * len(public)
 
 
+@pytest.mark.covering(cases=1)
 @pytest.mark.parametrize("delta", [0, 1e-6])
 def test_a_ridge_too_small_for_the_rows_that_are_complete_is_raised_and_not_refused_once_they_are_charged(delta):
     frame = people(400)

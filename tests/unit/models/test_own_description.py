@@ -52,6 +52,7 @@ def own(model):
     return own_description(model._spec)
 
 
+@pytest.mark.wide
 def test_a_fit_with_more_pairs_than_a_query_has_asks_for_none():
     """Two categories of 150 levels have 22,201 pairs: a description of them is no query, and the fit needs none."""
     rng, levels = np.random.default_rng(1), [f"l{k}" for k in range(150)]

@@ -33,6 +33,7 @@ def test_a_panel_per_coefficient_shows_the_plan():
     assert np.array_equal(drawn["public only"], np.repeat(part["public_only"].iloc[0], 2))
 
 
+@pytest.mark.covering(cases=1)
 @pytest.mark.parametrize("formula", ["y ~ 1", "y ~ x"])
 def test_without_public_rows_there_is_no_public_line(formula):
     (panel,) = plan(None, formula).plot().axes
@@ -51,6 +52,7 @@ def test_a_plan_of_one_epsilon_shows_its_points():
     assert [line.get_marker() for line in panel.lines] == ["o", "o"]
 
 
+@pytest.mark.wide
 def test_a_long_name_is_given_in_full_above_its_own_panel():
     name = "I(np.log(age + 1)):smoking[T.former, more than ten years]"
     made = plot_plan(plan(None, "y ~ x").frame.replace({"term": {"x": name}}))
@@ -71,6 +73,7 @@ def test_a_plan_shows_how_far_it_is(monkeypatch):
     assert shown == [(3, "plan")]
 
 
+@pytest.mark.wide
 def test_a_dark_plan_is_written_in_light_and_unknown_errors_leave_gaps():
     frame = plan(people(PUBLIC_ROWS, seed=1), "y ~ x").frame
     with mpl.style.context("dark_background"):

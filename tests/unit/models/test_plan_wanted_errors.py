@@ -30,6 +30,7 @@ def test_the_smallest_epsilon_is_found():
     assert CANDIDATES[-1] == 50
 
 
+@pytest.mark.wide
 def test_a_plan_for_standard_errors_is_the_plan_of_its_epsilons():
     asked = MODEL.plan(std_error={"a": 0.07, "b": 0.02}, n=5000)
     assert [each.term for each in asked.wanted] == ["a", "b"]

@@ -93,6 +93,7 @@ def test_a_noisy_hessian_gives_standard_errors_without_public_rows():
     assert np.all(np.abs(z) < 5.0)
 
 
+@pytest.mark.covering(cases=1)
 @pytest.mark.parametrize("mechanism", ["output", "objective"])
 def test_a_delta_is_spent_where_normal_noise_is_smaller(mechanism):
     data = study()
@@ -108,6 +109,7 @@ def test_a_delta_is_spent_where_normal_noise_is_smaller(mechanism):
     assert "0.1" in loose.guarantee.statement()
 
 
+@pytest.mark.wide
 def test_normal_noise_is_taken_for_hazards_too():
     result = hazard(study()).fit(epsilon=1.0, delta=0.1, mechanism="output")
     assert result.query.delta == Fraction(1, 10)
@@ -142,7 +144,7 @@ def test_hostile_cells_show_nothing(mechanism, cell):
     assert np.all(np.isfinite(result.bse))
 
 
-@pytest.mark.covering(cases=2)
+@pytest.mark.covering(cases=1)
 @pytest.mark.parametrize(
     ("mechanism", "delta"), [("output", 0), ("output", 0.1), ("exponential", 0.1), ("objective", 0.1)]
 )

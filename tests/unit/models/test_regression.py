@@ -102,7 +102,7 @@ def test_without_noise_a_private_fit_is_the_ordinary_one(name: str) -> None:
     assert ((result.params - without.params).abs() / without.bse).max() < 1.0
 
 
-@pytest.mark.covering(cases=3)
+@pytest.mark.covering(cases=1)
 @pytest.mark.parametrize("name", list(MODELS))
 def test_results_survive_json_and_say_what_they_are(name: str) -> None:
     model = MODELS[name](study(public=rows(200, 1)))
@@ -420,6 +420,7 @@ def test_a_query_with_a_table_that_falls_is_refused_by_the_site_before_it_charge
     assert data.ledger.spent.epsilon == spent
 
 
+@pytest.mark.wide
 def test_arrays_give_the_same_models_as_formulas() -> None:
     private, public = rows(500, 0), rows(100, 1)
     common = {

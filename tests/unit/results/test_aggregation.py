@@ -319,6 +319,7 @@ def test_a_state_can_send_its_aggregate_and_no_more(tmp_path, interval):
         hdp.Aggregate.from_json(before)
 
 
+@pytest.mark.wide
 @pytest.mark.usefixtures("no_noise")
 def test_hazard_models_are_combined_and_shown_by_their_covariates():
     schema = hdp.Schema(

@@ -273,6 +273,7 @@ def test_derivatives_at_the_ends_of_a_range_are_taken_from_inside_or_refused():
     assert smooth.average_effects("k", over=ends).frame["estimate"][0] == pytest.approx(slope, rel=1e-3)
 
 
+@pytest.mark.wide
 def test_effects_state_all_that_they_rest_on():
     """Those of a fit, and of what is averaged over: each release once, and of other people the larger one."""
     people, columns = hdp.datasets.load_rotterdam(), ["age", "hormon"]

@@ -138,6 +138,7 @@ def test_series_follow_the_style_in_light_and_dark(result):
         assert {to_hex(text.get_color()) for text in axes.texts} == {"#56b4e9", "#e69f00", "#009e73"}
 
 
+@pytest.mark.wide
 def test_written_estimates_never_overlap_however_many_there_are(result):
     many = tuple(f"x{k}" for k in range(25))
 

@@ -145,6 +145,7 @@ def test_linear_models_are_weighted_least_squares(sample):
     np.testing.assert_allclose(ours.params.to_numpy(), theirs.params.to_numpy(), rtol=1e-7)
 
 
+@pytest.mark.wide
 def test_hazards_are_fitted_to_weighted_rows():
     trial = hdp.simulate.eight_interval_trial(400, seed=1)
     other = hdp.simulate.eight_interval_trial(300, seed=2)

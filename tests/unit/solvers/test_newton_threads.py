@@ -70,6 +70,7 @@ def kept():
 """
 
 
+@pytest.mark.wide
 def test_a_ledger_and_all_that_it_computes_read_constants_that_are_not_written_any_more() -> None:
     """mpmath writes a constant and its digits in two steps; who reads between them computes another delta."""
     work = """

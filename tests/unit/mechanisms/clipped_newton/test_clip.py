@@ -124,6 +124,7 @@ def test_without_a_clip_scores_of_squares_have_a_mean_of_zero_at_the_prediction(
     assert expected(outcomes, theta, asked=[(theta, 1.0)], clip=1e6).mean == pytest.approx(0.0, abs=1e-12)
 
 
+@pytest.mark.wide
 def test_clipped_fits_to_real_people_are_off_by_less_than_an_error():
     """At the 95 % quantile of scores, without an allowance, they are off by 8 standard errors."""
     people, public = (

@@ -137,6 +137,7 @@ def test_a_noisy_number_of_people_widens_errors():
     assert noisy.pooled.bse.sum() > exact.pooled.bse.sum()
 
 
+@pytest.mark.wide
 def test_draws_belong_to_the_releases():
     state, path = walked(noise_sd=60.0)
     again, other = found(state, path), found(*walked(noise_sd=60.0, seed=4))

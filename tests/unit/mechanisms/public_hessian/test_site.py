@@ -179,6 +179,7 @@ def test_the_rounds_may_cost_all_that_is_offered():
     assert make_query(cost=EPSILON, ahead=Fraction(0)).cost == EPSILON
 
 
+@pytest.mark.wide
 def test_more_coefficients_than_the_margin_covers_are_refused():
     geometry = from_box([-1.0] * 2000, [1.0] * 2000, intercept=True, row_norm=1e3)
     with pytest.raises(MechanismError, match="2000"):
