@@ -145,7 +145,7 @@ class Averages:
     at_risk: FloatArray
     products: FloatArray
 
-    def take(self, part: slice) -> "Averages":
+    def take(self, part: slice | IntArray) -> "Averages":
         """Return some of them."""
         return Averages(
             shares=self.shares[part],
