@@ -5,14 +5,14 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
-from hdpstats.raking.variables import raked_variables, raking_at
 
 from hdpstats.families.regression.public import public_rows, whitened_public
 from hdpstats.formulas import compile_design
 from hdpstats.formulas.outcome import response_of
 from hdpstats.losses import LogisticLoss
-from hdpstats.raking import variables as module
+from hdpstats.raking import raking as module
 from hdpstats.raking.posterior import cohort_posterior
+from hdpstats.raking.raking import raked_variables, raking_at
 from hdpstats.records.averages import CentredColumn, CohortMoment, CohortMoments, CohortProduct, MomentKind
 from hdpstats.schema.columns import Binary, Categorical
 from hdpstats.schema.public import PublicTable
