@@ -126,7 +126,9 @@ $(VENV)/flare/.installed: pyproject.toml
 $(VENV)/.core: pyproject.toml
 	@$(PYTHON) -m venv $(VENV) 2>/dev/null || { $(APT) update -q && $(APT) install -yq python3-venv && $(PYTHON) -m venv $(VENV); }
 	$(BIN)/python -m pip install --quiet --upgrade pip
+ifndef LOCKED
 	$(BIN)/python -m pip install --quiet --editable .
+endif
 	@touch $@
 
 debs:
@@ -136,7 +138,8 @@ debs:
 # Python 3.11. R comes before rpy2, which looks for it when it is installed.
 $(VENV)/.everything: $(VENV)/.core | debs
 ifdef LOCKED
-	RPY2_CFFI_MODE=ABI $(BIN)/python -m pip install --quiet --require-hashes --requirement tools/requirements-ci.txt
+	RPY2_CFFI_MODE=ABI $(BIN)/python -m pip install --quiet --require-hashes --requirement tools/requirements-ci.txt || \
+		{ echo "tools/requirements-ci.txt cannot be installed here: run make lock, or make without LOCKED=1" >&2; false; }
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 else
 	RPY2_CFFI_MODE=ABI $(BIN)/python -m pip install --quiet --editable ".[all,r-cells,dev]"

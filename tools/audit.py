@@ -69,7 +69,7 @@ def at_work(work):
     """Do a piece of work in a process of a pool, or take what was kept of it."""
     function, place = work
     file = KEPT / f"{function.__name__}-{'-'.join(map(str, place if isinstance(place, tuple) else (place,)))}.json"
-    file = file.with_name(f"{sources(function)}-{file.name}")
+    file = file.with_name(f"{CODE[function]}-{file.name}")
     if file.exists():
         return read(file.read_text(encoding="utf-8"))
     with warnings.catch_warnings():
@@ -80,14 +80,17 @@ def at_work(work):
     return done
 
 
-def sources(function):
-    """Return a hash of the code that a piece of work depends on, and of what runs it."""
-    own = {"laws.py", "noise_laws.py", "noise_mechanisms.py"} if function is row_of else set()
+def sources(*others):
+    """Return a hash of the package's code but for some modules of the audit, and of what runs it."""
     digest = hashlib.sha256(f"{platform.python_version()} {np.__version__}".encode())
     for path in sorted((ROOT / "hdpstats").rglob("*.py")):
-        if path.parent.name != "audit" or path.name not in own | {"page.py", "qualification.py"}:
+        if path.parent.name != "audit" or path.name not in {*others, "page.py", "qualification.py"}:
             digest.update(f"{path.relative_to(ROOT)}".encode() + path.read_bytes())
     return digest.hexdigest()[:16]
+
+
+CODE = {row_of: sources("laws.py", "noise_laws.py", "noise_mechanisms.py"), noise_of: sources()}
+"""The code of each piece of work, as it is when the audit begins."""
 
 
 def written(done):

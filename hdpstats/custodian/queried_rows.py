@@ -187,10 +187,11 @@ def _from_duckdb(url: URL, sql: str, folder: Path) -> tuple[pd.DataFrame, tuple[
     options: dict[str, Any] = {
         "autoinstall_known_extensions": "false",
         "autoload_known_extensions": "false",
-        "file_search_path": str(folder),
         "temp_directory": "",  # cells of people would be in files there, for everybody to read
     }
     with duckdb.connect(url.database or ":memory:", read_only=bool(url.database), config=options) as connection:
+        quoted = str(folder).replace("'", "''")
+        connection.execute(f"SET file_search_path = '{quoted}'")
         connection.execute("CALL enable_logging('FileSystem', storage='memory')")
         table = connection.sql(sql).to_arrow_table()
         connection.execute("CALL disable_logging()")

@@ -191,9 +191,9 @@ class OverPublicPeople(Information):
         Where there are many coefficients more may share one, see `WIDE`.
         """
         terms = errors * self.public.people * self.public.cells
-        wide = (SHARED_WIDE,) if is_wide(self.public) and errors % SHARED_WIDE == 0 else ()
-        may = (*REPEATED, *wide)
-        most = WEIGHTED // 2 if wide else WEIGHTED
+        wide = is_wide(self.public)
+        most, among = (WEIGHTED // 2, (*REPEATED, SHARED_WIDE)) if wide else (WEIGHTED, REPEATED)
+        may: list[int] = [each for each in among if errors % each == 0]
         return next((each for each in may if terms <= each * most), may[-1])
 
     @property

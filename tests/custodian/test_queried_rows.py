@@ -222,6 +222,12 @@ def test_files_that_a_query_of_duckdb_opens_are_private(folder, source):
         rows_of(asked, folder)
 
 
+def test_files_are_found_in_a_folder_of_any_name(folder):
+    other = folder / "o'clock"
+    other.mkdir(mode=0o700)
+    assert len(rows_of(queried(other, **_parquet(other)), other)) == len(PRIVATE)
+
+
 def test_a_query_of_duckdb_puts_no_row_into_a_file(folder, monkeypatch):
     monkeypatch.chdir(folder)
     memory = "SET memory_limit='40MB'; SET threads=1; "
