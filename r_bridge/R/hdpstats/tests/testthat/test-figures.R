@@ -213,6 +213,7 @@ test_that("long names of groups leave room for curves", {
 
 test_that("rows of a model and coefficients of a plan have panels", {
   need_python()
+  takes_long()
   fit <- dp_fit_public(Surv(time, event) ~ age + hormon, data = nine_study())
   people <- data.frame(age = seq(30, 80, length.out = 8), hormon = 0)
   drawn <- lines_in(calls_of(plot(fit, newdata = people)))

@@ -120,6 +120,7 @@ test_that("options reach Python", {
 
 test_that("plans cost nothing and show more for a larger epsilon", {
   need_python()
+  takes_long()
   study <- breast_cancer()
   expect_match(capture_output(print(dp_plan(event3 ~ age, data = study, std_error = c(age = 0.01)))), "wanted")
   plan <- dp_plan(Surv(time, event) ~ age + nodes, data = study, epsilon = c(0.1, 1), intervals = 6)

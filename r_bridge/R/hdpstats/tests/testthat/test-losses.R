@@ -57,6 +57,7 @@ test_that("what is no loss is refused before anything is charged", {
 
 test_that("counts and categories have functions of their own", {
   need_python()
+  takes_long()
   study <- breast_cancer(20)
   women <- gbsg()
   counts <- dp_poisson(nodes ~ age + grade3, study, epsilon = 2)

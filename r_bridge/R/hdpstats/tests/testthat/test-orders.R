@@ -65,6 +65,7 @@ test_that("data sets of the package are what Python loads", {
 
 test_that("loops can be compiled beforehand", {
   need_python()
+  takes_long()
   expect_null(dp_warm_up())
 })
 

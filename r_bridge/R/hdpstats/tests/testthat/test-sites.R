@@ -70,6 +70,7 @@ test_that("declared numbers of people may differ, and sites in a list are number
 
 test_that("one of the sites is a study of its own with the same account", {
   need_python()
+  takes_long()
   study <- hospitals(budget = dp_budget(3))
   oslo <- dp_at(study, "Oslo")
   fit <- dp_logit(event3 ~ age, oslo, epsilon = 1)
@@ -137,6 +138,7 @@ test_that("results are combined in groups of groups, also in another session", {
 
 test_that("families are fitted to one site and to several", {
   need_python()
+  takes_long()
   study <- hospitals(budget = dp_budget(10))
   fit <- dp_distribution(nodes ~ 1, study, epsilon = c(Oslo = 1, Bergen = 2, Turku = 3), family = "poisson")
   expect_s3_class(fit, c("dp_distribution", "dp_result"), exact = TRUE)
