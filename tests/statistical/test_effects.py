@@ -60,11 +60,12 @@ def test_errors_are_as_small_as_reported_and_intervals_hold_the_truth(page):
         "",
     ]
     page += [_row(*headers, "difference", "ratio", "means", "propensity"), _row(*["---"] * 13)]
-    off = []
+    off, counts = [], []
     for design, epsilon in product(DESIGNS, WORSE):
         first = design in DESIGNS[:2]
         of = resumed(KEPT, f"{design} {epsilon}", PAIRED if first else REPEATS, one_data_set, design, epsilon)
         count = len(of["error"])
+        counts.append(count)
         rmse, free = (float(np.sqrt(np.mean(of[name] ** 2))) for name in ("error", "without noise"))
         mean, reported = float(of["error"].mean()), float(np.sqrt(np.mean(of["std error"] ** 2)))
         covered = [float(of[f"{name}covered"].mean()) for name in ("", "ratio ", "means ", "propensity ")]
@@ -83,5 +84,7 @@ def test_errors_are_as_small_as_reported_and_intervals_hold_the_truth(page):
         too_large = first and rmse > WORSE[epsilon] * free * (1.0 + slack)
         if too_large or far or min(covered) < lowest - margin or covered[0] > highest + margin:
             off.append((design.name, epsilon))
-    page.append("")
+    fewest = min(counts)
+    unsure = f"{float(share_error(0.95, fewest)):.3f} of a coverage and {1.0 / np.sqrt(2.0 * fewest):.0%} of an RMSE"
+    page += ["", f"The simulation error of {fewest} data sets is {unsure}.", ""]
     assert not off
