@@ -36,7 +36,6 @@ __all__ = [
     "normals",
     "opposite_normals",
     "opposite_uniforms",
-    "pair_by_pair",
     "perturbation",
     "spread",
     "symmetric",
@@ -118,17 +117,6 @@ def opposite_normals(rng: Generator, count: int, columns: int) -> FloatArray:
     """
     half = rng.standard_normal(((count + 1) // 2, columns))
     return np.asarray(np.concatenate([half, -half])[:count])
-
-
-def pair_by_pair(count: int) -> IntArray:
-    """Return the places (count,) of draws in opposite pairs, those of a pair one after the other.
-
-    >>> pair_by_pair(6).tolist(), pair_by_pair(5).tolist()
-    ([0, 3, 1, 4, 2, 5], [0, 3, 1, 4, 2])
-    """
-    half = (count + 1) // 2
-    places = np.arange(2 * half).reshape(2, half).T.ravel()
-    return np.asarray(places[places < count])
 
 
 def opposite_uniforms(rng: Generator, count: int) -> FloatArray:

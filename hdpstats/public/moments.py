@@ -499,18 +499,11 @@ def averaged_squares(
     return Moments(H=H, J=J)
 
 
-BY_ITSELF = 8
-"""Up to so many weightings of rows each is summed by itself; of more, products of columns are made once for all."""
-
-
 def squares(X: FloatArray, weights: FloatArray, factor: FloatArray) -> FloatArray:
     """Return sums (B, D, D) over rows ``X`` (n, D) of ``x x'`` times ``factor`` (n,), under weights (B, n)."""
     n, D = X.shape
     if not len(weights):
         return np.zeros((0, D, D))
-    if len(weights) <= BY_ITSELF:
-        found = np.array([X.T @ ((each * factor)[:, None] * X) for each in weights])
-        return np.asarray(0.5 * (found + np.swapaxes(found, 1, 2)))
     columns, products = np.ascontiguousarray(X.T), np.empty((D * (D + 1) // 2, min(ROWS, n)))
     sums, own = np.zeros((2, len(weights), len(products)))
     for part in (slice(start, start + ROWS) for start in range(0, n, ROWS)):

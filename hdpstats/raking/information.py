@@ -17,7 +17,7 @@ import numpy as np
 from hdpstats._base.compiled import in_threads
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
-from hdpstats.inference.information import OverPublicPeople, is_wide, mean_of
+from hdpstats.inference.information import OverPublicPeople, is_wide
 from hdpstats.public.moments import Moments, PublicSide
 from hdpstats.raking.curvature import RakeableSide, rakeable
 from hdpstats.raking.people import WhitenedPeople
@@ -26,19 +26,14 @@ from hdpstats.raking.raking import Averages, Raking, raked_variables, raking_at
 from hdpstats.records import codec
 from hdpstats.records.averages import CohortMoments
 
-AVERAGED, FEWEST = 24, 12
-"""Draws of the averages, in opposite pairs, over which curvature is averaged; fewer where that is more than `WORK`.
+AVERAGED, FEWEST = 60, 12
+"""Draws of the averages over which curvature is averaged; fewer where that is more than `WORK`.
+
+Half as many where there are many coefficients (`hdpstats.inference.information.WIDE`).
 """
 
 WORK = 250_000
-"""Terms of people's losses that such draws may have in all.
-
-An eighth as many where there are many coefficients (`hdpstats.inference.information.WIDE`), but `SHARED_OUT` draws at
-the least; they are then shared out among the places over which curvature is averaged.
-"""
-
-SHARED_OUT, PARTS = 16, 4
-"""Draws that are shared out at the least, and into how many parts, of as many opposite pairs each."""
+"""Terms of people's losses that such draws may have in all."""
 
 AT_A_TIME = 32_768
 """Raked people who are computed at a time."""
@@ -94,17 +89,6 @@ class RakedInformation(OverPublicPeople):
             return self.at_centre
         return _mean_moments(self.public, theta, self.averaged, records=self.records)
 
-    def over(self, places: Sequence[FloatArray]) -> Moments:
-        """Return the mean of the moments at some coefficients; of many coefficients each at its part of the draws."""
-        if not is_wide(self.public) or len(self.averaged) % len(places):
-            return OverPublicPeople.over(self, places)
-        parts = [self.averaged[first :: len(places)] for first in range(len(places))]
-        found = [
-            _mean_moments(self.public, place, part, records=self.records)
-            for place, part in zip(places, parts, strict=True)
-        ]
-        return mean_of(found)
-
     def hessian_change(self, theta: FloatArray, steps: FloatArray) -> FloatArray:
         """Return the same of the moments averaged over what is known of the averages."""
         changes = in_threads(lambda part: self.public.raked_hessian_change(theta, steps, people=part), self.averaged)
@@ -112,7 +96,7 @@ class RakedInformation(OverPublicPeople):
 
     def given(self, drawn: FloatArray, *, theta: FloatArray, rng: draws.Generator) -> Moments:
         """Return moments under weightings of the public rows and draws of the averages."""
-        averages = self.posterior.draw(rng, len(drawn))
+        averages = self.posterior.draw(rng, len(drawn), opposite=True)
 
         def moments(part: slice) -> Moments:
             people = _whitened(self.public, self.raking, averages, base=drawn, part=part)
@@ -158,15 +142,12 @@ def raked_information(
     posterior = cohort_posterior(variables)
     raking = raking_at(variables, posterior.mean)
     rng = draws.generator(codec.sha256(["raked", known.release_sha256]))
-    terms, parts = len(side.case_weights) * side.cells, None
-    count = min(AVERAGED, max(FEWEST, WORK // terms))
-    if is_wide(side):
-        count = min(AVERAGED, max(SHARED_OUT, WORK // (8 * terms))) // (2 * PARTS) * (2 * PARTS)
-        parts = [slice(start, start + count // PARTS) for start in range(0, count, count // PARTS)]
+    most = max(FEWEST, AVERAGED // 2) if is_wide(side) else AVERAGED
+    count = min(most, max(FEWEST, WORK // (len(side.case_weights) * side.cells)))
     base = np.full((count, side.people), 1.0 / side.people)
-    averages = posterior.draw(rng, count).take(draws.pair_by_pair(count))
+    averages = posterior.draw(rng, count)
     averaged = tuple(
-        in_threads(lambda part: _whitened(side, raking, averages, base=base, part=part), parts or _parts(side, count))
+        in_threads(lambda part: _whitened(side, raking, averages, base=base, part=part), _parts(side, count))
     )
     weighted = known.weighted and side.rows_of_people is None  # of people with several rows these are counted
     people = known.people if weighted else float(records)

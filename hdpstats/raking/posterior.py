@@ -86,13 +86,16 @@ class Shrunk:
         gain = self.chances @ (self.spread / (self.spread + self.noise))
         return np.asarray(self.public + gain * (self.released - self.public))
 
-    def draw(self, rng: draws.Generator, count: int) -> FloatArray:
-        """Return draws (count, k) in opposite pairs, of ``tau`` as well."""
-        place = np.searchsorted(np.cumsum(self.chances), draws.opposite_uniforms(rng, count))
-        spread = self.spread[np.minimum(place, len(TAUS) - 1)]
+    def draw(self, rng: draws.Generator, count: int, *, opposite: bool = False) -> FloatArray:
+        """Return draws (count, k); with ``opposite`` in opposite pairs, of ``tau`` as well."""
+        if opposite:
+            place = np.searchsorted(np.cumsum(self.chances), draws.opposite_uniforms(rng, count))
+            spread = self.spread[np.minimum(place, len(TAUS) - 1)]
+        else:
+            spread = self.spread[rng.choice(len(TAUS), size=count, p=self.chances)]
         gain = spread / (spread + self.noise)
         centre = self.public + gain * (self.released - self.public)
-        return np.asarray(centre + np.sqrt(gain * self.noise) * draws.opposite_normals(rng, *gain.shape))
+        return np.asarray(centre + np.sqrt(gain * self.noise) * _normals(rng, *gain.shape, opposite=opposite))
 
 
 def shrunk(
@@ -130,12 +133,17 @@ class CohortPosterior:
         products = np.concatenate([np.zeros(0), *(each.mean for each in self.products)])
         return self._averages(self.first.mean[None], self.second.mean[None], self._at_risk, products[None])
 
-    def draw(self, rng: draws.Generator, count: int) -> Averages:
-        """Return draws of the averages in opposite pairs."""
-        first, second = self.first.draw(rng, count), self.second.draw(rng, count)
+    def draw(self, rng: draws.Generator, count: int, *, opposite: bool = False) -> Averages:
+        """Return draws of the averages; with ``opposite`` in opposite pairs.
+
+        Later rounds of clipped Newton steps are asked by what independent draws say: those stay as they are.
+        """
+        first, second = (each.draw(rng, count, opposite=opposite) for each in (self.first, self.second))
         noise = np.array([each.noise_sd for each in self.variables.at_risk])
-        at_risk = self._at_risk + noise * draws.opposite_normals(rng, count, len(noise))
-        products = np.concatenate([np.zeros((count, 0)), *(each.draw(rng, count) for each in self.products)], axis=1)
+        at_risk = self._at_risk + noise * _normals(rng, count, len(noise), opposite=opposite)
+        products = np.concatenate(
+            [np.zeros((count, 0)), *(each.draw(rng, count, opposite=opposite) for each in self.products)], axis=1
+        )
         return self._averages(first, second, at_risk, products)
 
     @property
@@ -243,6 +251,11 @@ def notes_on(raking: Raking, *, dimension: int, what: str = "Standard errors") -
 
 def _named(sentence: str, names: Sequence[str]) -> tuple[str, ...]:
     return (sentence.format(names=", ".join(dict.fromkeys(names))),) if names else ()
+
+
+def _normals(rng: draws.Generator, count: int, columns: int, *, opposite: bool) -> FloatArray:
+    """Return standard normal draws (count, columns), with ``opposite`` in opposite pairs."""
+    return draws.opposite_normals(rng, count, columns) if opposite else rng.standard_normal((count, columns))
 
 
 def _values(moments: Sequence[CohortMoment]) -> FloatArray:

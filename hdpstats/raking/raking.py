@@ -56,11 +56,8 @@ limit then; each was cut to the largest one, and shares came out quite otherwise
 VARIANCES = (0.2, 9.0)
 """Variances of raked numbers are cut to these, in squares of public standard deviations."""
 
-CORRECTIONS, CORRECTED = 15, 1e-12
-"""Fixed-point steps, at most, that account for the bounds to which numbers were cut, and a step that ends them.
-
-It is in public standard deviations. Where no number is cut the second step is that small.
-"""
+CORRECTIONS = 15
+"""Fixed-point steps that account for the bounds to which numbers were cut."""
 
 
 @final
@@ -152,7 +149,7 @@ class Averages:
     at_risk: FloatArray
     products: FloatArray
 
-    def take(self, part: slice | IntArray) -> "Averages":
+    def take(self, part: slice) -> "Averages":
         """Return some of them."""
         return Averages(
             shares=self.shares[part],
@@ -372,7 +369,6 @@ def raking_at(variables: RakedVariables, averages: Averages) -> Raking:
     means, squares, products, about = averages.means, averages.squares, averages.products, variables.about
     variances = np.clip(squares - (means - about) ** 2, *VARIANCES)
     for _ in range(CORRECTIONS):
-        before = np.concatenate([means, variances, products], axis=1)
         raw = (variables.moved(w, means, variances, products)[:, 0].T - variables.centre) / variables.scale
         x = np.clip(raw, *variables.clipped)
         seen = variables.pairs.of(np.column_stack([variables.indicators, raw]).T) @ w[0]
@@ -380,8 +376,6 @@ def raking_at(variables: RakedVariables, averages: Averages) -> Raking:
         wanted = variances + (means - about) ** 2 + squares - w @ (x - about) ** 2
         means = means + averages.means - w @ x
         variances = np.clip(wanted - (means - about) ** 2, *VARIANCES)
-        if np.max(np.abs(np.concatenate([means, variances, products], axis=1) - before), initial=0.0) < CORRECTED:
-            break
     return Raking(
         variables=variables,
         averages=averages,

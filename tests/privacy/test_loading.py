@@ -164,6 +164,6 @@ def test_only_loops_that_a_query_may_run_are_loaded() -> None:
     hdp.describe(hdp.Study(private=private), ["x"], epsilon=1)
     assert loaded.cache_info().currsize == 2
     hdpf.logit("y ~ x", data=hdp.Study(private=private)).fit(epsilon=1, se_share=0, mechanism="objective")
-    assert loaded.cache_info().currsize == 2
+    assert loaded.cache_info().currsize == 3  # before the count the sums of a description that might follow it
     loading.load()
-    assert loaded.cache_info().currsize == len(Loops) + 3
+    assert loaded.cache_info().currsize == len(Loops) + 2

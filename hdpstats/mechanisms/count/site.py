@@ -40,16 +40,20 @@ from hdpstats.schema.table import AdmittedTable
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PreparedCount(Prepared):
-    """A count with its noise fixed; ``most`` is the public or declared largest number."""
+    """A count with its noise fixed.
+
+    ``most`` is the public or declared largest number; ``several_rows`` says whether people may have several.
+    """
 
     noise: TwoSidedGeometric
     most: int
     columns: tuple[str, ...] | None
+    several_rows: bool
 
     @property
     def loops(self) -> frozenset[Loops]:
         """Those of a fit that may follow: code that cannot be loaded is to stop it before the count is charged."""
-        return frozenset({Loops.REGRESSIONS, Loops.DESCRIPTIONS, Loops.SUMS})
+        return frozenset({Loops.REGRESSIONS, Loops.DESCRIPTIONS if self.several_rows else Loops.SUMS})
 
     def work(self, rows: int) -> Operations:
         """Return what the names of so many rows, and one number of noise, take at most."""
@@ -82,6 +86,7 @@ def prepare(query: CountQuery, site_facts: SiteFacts) -> PreparedCount:
         noise=TwoSidedGeometric(rate=query.epsilon),
         most=site_facts.records,
         columns=query.columns,
+        several_rows=site_facts.most_rows > 1,
     )
 
 

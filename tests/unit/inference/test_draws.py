@@ -52,9 +52,6 @@ def test_opposite_draws_are_opposite(count):
     assert uniform[half:] == pytest.approx(1.0 - uniform[:other])
     parts = np.floor(uniform * 2 * half).astype(int)
     assert len(set(parts.tolist())) == count  # each in a part of its own
-    pairs = draws.pair_by_pair(count)
-    assert sorted(pairs.tolist()) == list(range(count))
-    assert normal[pairs][1] == pytest.approx(-normal[pairs][0])
 
 
 def test_weights_in_opposite_pairs_have_the_distribution_of_the_bayesian_bootstrap():

@@ -9,7 +9,7 @@ import pytest
 from hdpstats.families.regression.public import public_rows, whitened_public
 from hdpstats.formulas import compile_design
 from hdpstats.formulas.outcome import response_of
-from hdpstats.inference import draws, information
+from hdpstats.inference import draws
 from hdpstats.inference.information import Information, draw_jointly
 from hdpstats.losses import LogisticLoss
 from hdpstats.raking.curvature import RakeableSide
@@ -175,24 +175,6 @@ def test_sites_share_the_weighting_of_public_rows_and_draw_averages_by_themselve
     assert not np.allclose(one.H, two.H)
     apart, alone = np.std(one.H - two.H, axis=0), np.std(one.H, axis=0)
     assert np.all(apart[1:, 1:].diagonal() < 1.4 * alone[1:, 1:].diagonal())
-
-
-def test_of_many_coefficients_each_place_has_its_part_of_the_draws(public, monkeypatch):
-    w, private = people_of(public)
-    known = moments_of(private, w, sd=0.02)
-    monkeypatch.setattr(information, "WIDE", 8)
-    found = raked_information(side_of(public), known, records=5000, records_sd=0.0)
-    D = found.public.dimension
-    assert D >= 8
-    assert len(found.averaged) == 4  # of opposite pairs each: of the averages the means of all parts are the same
-    places = [0.3 * np.cos(np.arange(D) + shift) for shift in (0.0, 0.5, 1.0, 1.5)]
-    shared, whole = found.over(places), Information.over(found, places)
-    assert not np.array_equal(shared.H, whole.H)
-    assert np.linalg.norm(shared.H - whole.H) < 0.01 * np.linalg.norm(whole.H)
-    assert np.linalg.norm(shared.J - whole.J) < 0.01 * np.linalg.norm(whole.J)
-    assert np.array_equal(found.over(places[:3]).H, Information.over(found, places[:3]).H)
-    few = Information.over(found, places[:1]).H
-    assert np.linalg.norm(few - whole.H) > 0.02 * np.linalg.norm(whole.H)  # places do matter
 
 
 def test_averages_far_above_the_noise_are_kept_and_drowned_ones_are_the_public_ones():
