@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any, Final, final
 
 import numpy as np
@@ -171,9 +172,14 @@ def fit_audits(*, draws: int = 1_200) -> Iterator[SamplerAudit]:
             ]
             bounds[claim] = epsilon_lower_bound(*thetas, alpha=alpha, delta=delta_claimed)
             if claim == 1.0 and not delta_claimed:
-                kept = dict(zip((0.0, 1.0), thetas, strict=True))
-                last = fingerprint(lambda query, _count, kept=kept: kept[query], releases=count, alpha=alpha).epsilon
+                kept = partial(_kept, *thetas)
+                last = fingerprint(kept, releases=count, alpha=alpha).epsilon
         yield SamplerAudit(name=name, bounds=bounds, last_bits=last)
+
+
+def _kept(one: FloatArray, other: FloatArray, query: float, _count: int) -> FloatArray:
+    """Return releases that are there: of the first data set where the query is 0."""
+    return other if query else one
 
 
 def normal_audit(*, draws: int = 20_000) -> SamplerAudit:

@@ -38,7 +38,8 @@ from hdpstats._base.no_warnings import silence
 from hdpstats._base.precision import numbers_of
 from hdpstats.audit.cases import CASES, SCHEMA, SETTINGS, asked, people
 from hdpstats.audit.fingerprint import fingerprint
-from hdpstats.audit.guarantees import checked, naive_laplace, normal_audit, sampler_audits
+from hdpstats.audit.guarantees import checked
+from hdpstats.audit.noise_mechanisms import naive_laplace, normal_audit, sampler_audits
 from hdpstats.audit.replay import inputs_of_noise
 from hdpstats.ledger import Ledger
 from hdpstats.losses import options as losses
