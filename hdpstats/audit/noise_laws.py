@@ -194,7 +194,7 @@ def _node() -> Any:
 _UNIFORM: Final = normal._Uniform
 
 
-def _norm_ratio(size: Callable[[tuple[int, ...]], float], shifts: list[tuple[int, ...]]) -> Any:
+def _norm_ratio(size: Callable[[tuple[int, ...]], float], shifts: Sequence[tuple[int, ...]]) -> Any:
     """Return what compares outputs of inputs that lie such steps apart: the largest log-ratio, and what is claimed."""
 
     def ratio(masses: Mapping[Any, float], precision: Precision) -> tuple[float, float]:
@@ -218,7 +218,7 @@ _PLANE: Final = [(a, b) for a in range(-2, 3) for b in range(-2, 3)]
 def _lattice(name: str, noise: Any, loop: Callable[..., Any] | None, size: Callable[[Any], float]) -> _Subject:
     """Return lattice noise, of which ``size`` is the rate times the norm."""
     dimension = getattr(noise, "dimension", 1)
-    shifts = _PLANE if dimension == 2 else [(step,) for step in range(4)]
+    shifts: Sequence[tuple[int, ...]] = _PLANE if dimension == 2 else [(step,) for step in range(4)]
     return _Subject(
         name=name,
         dimension=dimension,
@@ -394,7 +394,7 @@ def _rows(question: Asked, prepared: Any, frame: Any) -> Any:
 def _sampled(precision: Precision, *, name: str, places: int, most: int) -> ExactLaw:
     """Return what the coins of the exponential mechanism show at a grid of points, between neighbours."""
     question = of_case(name)
-    prepared = registry.prepare(question.query, question.site_facts)
+    prepared: Any = registry.prepare(question.query, question.site_facts)
     once, calibration = replace(prepared.query, proposals=1), prepared.calibration
     axes = [
         [round(share * steps) for share in np.linspace(-0.9, 0.9, places) if abs(share) > 1e-9]
@@ -501,7 +501,7 @@ def _in_objective(question: Asked) -> ExactLaw:
 
 def _in_normal_objective(question: Asked, *, most: int) -> ExactLaw:
     """Return the largest delta of a perturbed objective with normal noise and one coefficient, and of a tenth of it."""
-    prepared = registry.prepare(question.query, question.site_facts)
+    prepared: Any = registry.prepare(question.query, question.site_facts)
     inside, ridge, centre = prepared.calibration.perturbation, float(prepared.query.ridge), prepared.query.centre[0]
 
     def largest(sd: float) -> float:

@@ -108,7 +108,8 @@ def _line(row: Guarantee) -> str:
 
 def _linked(name: MechanismName) -> str:
     proof = PROOFS[name]
-    return f"`{proof.module}`" if proof.page is None else f"[{proof.page}](../explanation/{proof.page}.md)"
+    page = proof.page or "counts"  # the shortest proofs stand on one page
+    return f"[{page}](../explanation/{page}.md)"
 
 
 def _sampler_line(audit: SamplerAudit) -> str:

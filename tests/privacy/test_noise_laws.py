@@ -58,6 +58,7 @@ def test_too_little_noise_in_an_objective_is_caught():
     assert found.found > 0.99 * found.claimed
 
 
+@pytest.mark.wide
 def test_normal_noise_in_an_objective_keeps_its_delta():
     (found,) = exact_laws(names=("normal noise in an objective",))
     assert found.holds
