@@ -1,6 +1,7 @@
 """Write the table of guarantees: ``make audit``, or ``python -m tools.audit 4`` with four processes.
 
-It takes some minutes, as the page says.
+It takes about four CPU minutes, as the page says. What was found is kept in ``.audit`` by the code that found it: one
+that was interrupted goes on.
 
 Exit code 1 where a claim is refuted, or a control or a planted mistake is not caught.
 """

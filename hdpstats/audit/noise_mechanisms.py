@@ -173,7 +173,7 @@ def fit_audits(*, draws: int = 450) -> Iterator[SamplerAudit]:
             ]
             bounds[claim] = epsilon_lower_bound(*thetas, alpha=alpha, delta=delta_claimed)
             if claim == 1.0 and not delta_claimed:
-                kept = partial(_kept, *thetas)
+                kept = partial(_kept, thetas[0], thetas[1])
                 last = fingerprint(kept, releases=count, alpha=alpha).epsilon
         yield SamplerAudit(name=name, bounds=bounds, last_bits=last)
 

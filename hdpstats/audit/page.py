@@ -50,7 +50,8 @@ def page(
         "Lower bounds of epsilon from draws (Clopper-Pearson), at a claimed epsilon of 1 and of 2, and what the last "
         "bits of releases certify at a claim of 1. All bounds hold together with probability 1 - 1e-9. Controls are "
         "broken on purpose and must fail. Normal noise of mu = 1 is judged at the delta that it gives each claim. The "
-        "exponential mechanism and noise in an objective are whole answers to a model of one coefficient.",
+        "exponential mechanism and noise in an objective are some hundred whole answers to a model of one coefficient, "
+        "where a bound of 0 says nothing.",
         "",
         "| noise | bound at 1 | bound at 2 | last bits | |",
         "|---|---|---|---|---|",
