@@ -13,7 +13,8 @@ before can be handed out again; nothing new is released.
 rewritten after every charge (`KnownHead.is_last`) is the last one; of any other only its custodian can know that it is,
 since the site was stopped before it was noted, for instance. He says so (``nothing_since``), and is not believed where
 something contradicts him: the copy goes on after the newest head that he names, or lacks a release that was handed out
-(`KnownHead` of its place) or a query that a site had written down to charge.
+(`KnownHead` of its place) or a query that a site had written down to charge. A release of an account that the copy
+lacks contradicts him as well: the account may have been opened since, and would be opened again with nothing spent.
 
 **What counts as spent** is written as ordinary charges, of which no release was recorded, for the whole remainder of
 every account of the file. The entries of copy and charges are written in one transaction: at no moment is there a
@@ -57,7 +58,8 @@ class KnownHead:
     """What is known from elsewhere of a ledger: the hash of an entry, its number where that is known, and from where.
 
     ``is_last`` says that whoever kept it kept a new one after every charge, as a site does (``heads:``). Where
-    ``account`` is the identity of an account, nothing is known of copies without that account.
+    ``account`` is the identity of an account, it is not looked for in copies without that account: of these it shows
+    only that the account is of another ledger, or was opened later.
 
     Raises
     ------
@@ -214,13 +216,16 @@ def restore(
     """
     source = Store(backup, create=False)
     chain = source.read(lambda connection: read_chain(connection, whole=True))
-    known = [head for head in known if head.account in ("", *_accounts(chain))]
+    accounts = ("", *_accounts(chain))
+    others = [head for head in known if head.account not in accounts]
+    known = [head for head in known if head.account in accounts]
     spend = count_as_spent and not _is_whole(chain, known)
     if not spend:
         _check_known(chain, known, backup=source.place)
         if not any(head.is_last for head in known):
             asked = source.read(_questions) if queries else frozenset()
             _check_last(chain, known, queries, asked, stated=nothing_since, backup=source.place)
+            _check_accounts(chain, others, queries, backup=source.place)
     target = _vacant(path_or_url)
 
     def written(connection: Connection, into: Connection) -> tuple[Chain, int]:
@@ -339,6 +344,24 @@ def _check_last(
             "they were refused then, or charged after it. Look for a newer backup, and in the site's log of that time; "
             f"{own}",
             entries=entries,
+        )
+
+
+def _check_accounts(
+    chain: Chain, others: Sequence[KnownHead], queries: Sequence[KnownQuery], *, backup: str
+) -> None:
+    """Refuse a copy that may be older than an account: what was charged to it would be forgotten with it.
+
+    A site's queries may be of accounts that it had in other ledgers, but not all of them.
+    """
+    sources = {head.source for head in others}
+    if not any(each.account in _accounts(chain) for each in queries):
+        sources |= {each.source for each in queries}
+    if sources:
+        raise LedgerError(
+            f"{min(sources)} is of an account that the backup {backup} does not have: of another ledger, or opened "
+            "after the backup was made. Look for a newer backup; leave out what is of other ledgers",
+            entries=len(chain.hashes),
         )
 
 

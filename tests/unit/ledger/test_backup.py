@@ -90,7 +90,7 @@ def test_a_head_of_which_nobody_knows_that_it_is_the_last_restores_nothing_by_it
         restore(tuesday, place, known=[stale], nothing_since=True)
     released = [each for each in verify_file(backup).hashes if each != noted.head][-1]
     other = KnownHead(head="a" * 64, source="of another site", account="b" * 64)
-    for known in ([stale], [stale, KnownHead(head=released)], [stale, other]):
+    for known in ([stale], [stale, KnownHead(head=released)]):
         made = restore(backup, place, known=known, nothing_since=True)
         assert made.verification == verify_file(backup)
         place.unlink()
@@ -100,6 +100,22 @@ def test_a_head_of_which_nobody_knows_that_it_is_the_last_restores_nothing_by_it
     with pytest.raises(LedgerError, match="nothing shows that the backup"):
         restore(backup, place, known=[other], nothing_since=True)
     assert restore(tuesday, place, known=[stale], count_as_spent=True).counted_as_spent
+
+
+def test_what_is_of_an_account_that_was_opened_after_a_backup_contradicts_that_nothing_was_charged(
+    filled, backup, path, tmp_path
+):
+    back_up(path, backup)
+    noted, place = KnownHead(head=Ledger.open_existing(path, dataset="trial").head), tmp_path / "again.db"
+    opened = Ledger(path, dataset="cohort", epsilon=3, create=True)
+    released = KnownHead(head=opened.head, account=opened.identity, source="ann/release.json")
+    written = KnownQuery(sha256="0" * 64, account=opened.identity, source="site.request-costs.jsonl")
+    for given in ({"known": [noted, released]}, {"known": [noted], "queries": [written]}):
+        with pytest.raises(LedgerError, match=r"json.? is of an account that the backup .* does not have"):
+            restore(backup, place, nothing_since=True, **given)
+    assert not place.exists()  # with it the account would have been opened again, with nothing spent
+    last = KnownHead(head=noted.head, is_last=True)
+    assert not restore(backup, place, known=[last, released]).counted_as_spent  # of another ledger, then
 
 
 def test_a_query_that_was_to_be_charged_and_is_not_there_contradicts_that_nothing_was(
