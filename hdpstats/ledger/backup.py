@@ -339,9 +339,8 @@ def _check_last(
             f"the backup {backup} has what is known from {source}: nothing before it is missing. That does not show "
             "that nothing was charged after it: a place that the site rewrites after every charge would (--site "
             "SITE.YAML, with heads: there), if the ledger has no account but that of the site. If you know that "
-            "nothing was charged after a head of the whole ledger (hdpstats ledger head), as all sites were stopped before "
-            "that head was noted, name it and say "
-            f"--nothing-since; {own}",
+            "nothing was charged after a head of the whole ledger (hdpstats ledger head), as all sites were stopped "
+            f"before that head was noted, name it and say --nothing-since; {own}",
             entries=entries,
         )
     if number < entries:
