@@ -219,7 +219,7 @@ def restore(
     source = Store(backup, create=False)
     chain = source.read(lambda connection: read_chain(connection, whole=True))
     accounts = ("", *_accounts(chain))
-    others = [head for head in known if head.account not in accounts]
+    others: list[KnownHead | KnownQuery] = [head for head in known if head.account not in accounts]
     known = [head for head in known if head.account in accounts]
     spend = count_as_spent and not _is_whole(chain, known)
     if not spend:
