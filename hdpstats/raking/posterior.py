@@ -86,13 +86,20 @@ class Shrunk:
         gain = self.chances @ (self.spread / (self.spread + self.noise))
         return np.asarray(self.public + gain * (self.released - self.public))
 
-    def draw(self, rng: draws.Generator, count: int) -> FloatArray:
-        """Return draws (count, k) in opposite pairs, of ``tau`` as well."""
-        place = np.searchsorted(np.cumsum(self.chances), draws.opposite_uniforms(rng, count))
-        spread = self.spread[np.minimum(place, len(TAUS) - 1)]
+    def draw(self, rng: draws.Generator, count: int, *, opposite: bool = True) -> FloatArray:
+        """Return draws (count, k): independent ones, or in opposite pairs, of ``tau`` as well."""
+        if opposite:
+            place = np.searchsorted(np.cumsum(self.chances), draws.opposite_uniforms(rng, count))
+            spread = self.spread[np.minimum(place, len(TAUS) - 1)]
+        else:
+            spread = self.spread[rng.choice(len(TAUS), size=count, p=self.chances)]
         gain = spread / (spread + self.noise)
         centre = self.public + gain * (self.released - self.public)
-        return np.asarray(centre + np.sqrt(gain * self.noise) * draws.opposite_normals(rng, *gain.shape))
+        return np.asarray(centre + np.sqrt(gain * self.noise) * _normals(rng, *gain.shape, opposite=opposite))
+
+
+def _normals(rng: draws.Generator, count: int, columns: int, *, opposite: bool) -> FloatArray:
+    return draws.opposite_normals(rng, count, columns) if opposite else rng.standard_normal((count, columns))
 
 
 def shrunk(
@@ -130,12 +137,16 @@ class CohortPosterior:
         products = np.concatenate([np.zeros(0), *(each.mean for each in self.products)])
         return self._averages(self.first.mean[None], self.second.mean[None], self._at_risk, products[None])
 
-    def draw(self, rng: draws.Generator, count: int) -> Averages:
-        """Return draws of the averages in opposite pairs."""
-        first, second = self.first.draw(rng, count), self.second.draw(rng, count)
+    def draw(self, rng: draws.Generator, count: int, *, opposite: bool = True) -> Averages:
+        """Return draws of the averages, in opposite pairs or independent of each other.
+
+        What rounds ask next rests on independent ones, so that a call is answered from a ledger that it was charged to.
+        """
+        first, second = (each.draw(rng, count, opposite=opposite) for each in (self.first, self.second))
         noise = np.array([each.noise_sd for each in self.variables.at_risk])
-        at_risk = self._at_risk + noise * draws.opposite_normals(rng, count, len(noise))
-        products = np.concatenate([np.zeros((count, 0)), *(each.draw(rng, count) for each in self.products)], axis=1)
+        at_risk = self._at_risk + noise * _normals(rng, count, len(noise), opposite=opposite)
+        found = (each.draw(rng, count, opposite=opposite) for each in self.products)
+        products = np.concatenate([np.zeros((count, 0)), *found], axis=1)
         return self._averages(first, second, at_risk, products)
 
     @property
