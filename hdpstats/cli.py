@@ -127,8 +127,8 @@ def _restore(arguments: argparse.Namespace) -> None:
             print(f"it has entry {head.entries}, known from {head.source}, and {later} later ones")
     if made.counted_as_spent:
         print("stored releases can be handed out again, and nothing new: hdpstats site note SITE.YAML --after-loss")
-    elif not any(head.is_last for head in known):
-        print("that nothing was charged since is what you stated, and nothing that was given shows it")
+    elif arguments.nothing_since:
+        print("that nothing was charged since is what you stated")
 
 
 def _known(word: str) -> KnownHead:

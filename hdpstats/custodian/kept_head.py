@@ -547,7 +547,13 @@ def known_heads(settings: SiteSettings) -> tuple[KnownHead, ...]:
         return ()
     kept = {store: store.read() for store in stores}
     return tuple(
-        KnownHead(head=head.head, entries=head.entries, source=store.name, is_last=store in going_on)
+        KnownHead(
+            head=head.head,
+            entries=head.entries,
+            source=store.name,
+            is_last=store in going_on,
+            dataset=settings.ledger.dataset,
+        )
         for store, head in kept.items()
         if head is not None
     )

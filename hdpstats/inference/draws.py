@@ -120,9 +120,14 @@ def opposite_normals(rng: Generator, count: int, columns: int) -> FloatArray:
 
 
 def opposite_uniforms(rng: Generator, count: int) -> FloatArray:
-    """Return draws (count,) from 0 to 1, one in each of as many equal parts, in opposite pairs ``u`` and ``1 - u``."""
+    """Return draws (count,) from 0 to 1, one in each of as many equal parts, in opposite pairs ``u`` and ``1 - u``.
+
+    Which one of a pair comes first is drawn too: one without a partner is as likely large as small, and draws at the
+    same places of two calls are independent.
+    """
     pairs = (count + 1) // 2
-    half = (rng.permutation(pairs) + rng.uniform(size=pairs)) / (2 * pairs)
+    low = (rng.permutation(pairs) + rng.uniform(size=pairs)) / (2 * pairs)
+    half = np.where(rng.uniform(size=pairs) < 0.5, low, 1.0 - low)
     return np.asarray(np.concatenate([half, 1.0 - half])[:count])
 
 

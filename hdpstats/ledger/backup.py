@@ -10,10 +10,12 @@ nothing is known elsewhere, are restored in one way only: what its accounts have
 before can be handed out again; nothing new is released.
 
 **What a head shows.** That nothing before it is missing, never that nothing was charged after it. A head that was
-rewritten after every charge (`KnownHead.is_last`) is the last one; of any other only its custodian can know that it is,
+rewritten after every charge (`KnownHead.is_last`) is the last one of a ledger with one account: to others sites charge
+that have heads of their own. Of any other head only its custodian can know that it is the last,
 since the site was stopped before it was noted, for instance. He says so (``nothing_since``), and is not believed where
 something contradicts him: the copy goes on after the newest head that he names, or lacks a release that was handed out
-(`KnownHead` of its place) or a query that a site had written down to charge.
+(`KnownHead` of its place) or a query that a site had written down to charge. A release of an account that the copy
+lacks contradicts him as well: the account may have been opened since, and would be opened again with nothing spent.
 
 **What counts as spent** is written as ordinary charges, of which no release was recorded, for the whole remainder of
 every account of the file. The entries of copy and charges are written in one transaction: at no moment is there a
@@ -56,8 +58,9 @@ _ROWS: Final = 1000
 class KnownHead:
     """What is known from elsewhere of a ledger: the hash of an entry, its number where that is known, and from where.
 
-    ``is_last`` says that whoever kept it kept a new one after every charge, as a site does (``heads:``). Where
-    ``account`` is the identity of an account, nothing is known of copies without that account.
+    ``is_last`` says that whoever kept it kept a new one after every charge, as a site does (``heads:``): to the account
+    of ``dataset``, where that is named. Where ``account`` is the identity of an account, it is not looked for in copies
+    without that account: of these it shows only that the account is of another ledger, or was opened later.
 
     Raises
     ------
@@ -70,6 +73,7 @@ class KnownHead:
     source: str = "what was given"
     is_last: bool = False
     account: str = ""
+    dataset: str = ""
 
     def __post_init__(self) -> None:
         """Validate the hash."""
@@ -214,13 +218,17 @@ def restore(
     """
     source = Store(backup, create=False)
     chain = source.read(lambda connection: read_chain(connection, whole=True))
-    known = [head for head in known if head.account in ("", *_accounts(chain))]
+    accounts = ("", *_accounts(chain))
+    others: list[KnownHead | KnownQuery] = [head for head in known if head.account not in accounts]
+    known = [head for head in known if head.account in accounts]
     spend = count_as_spent and not _is_whole(chain, known)
     if not spend:
         _check_known(chain, known, backup=source.place)
-        if not any(head.is_last for head in known):
+        if not _shows_end(chain, known):
             asked = source.read(_questions) if queries else frozenset()
             _check_last(chain, known, queries, asked, stated=nothing_since, backup=source.place)
+            others += _of_none(chain, queries)
+        _check_accounts(chain, others, backup=source.place)
     target = _vacant(path_or_url)
 
     def written(connection: Connection, into: Connection) -> tuple[Chain, int]:
@@ -278,7 +286,17 @@ def _spend_all(connection: Connection, chain: Chain) -> int:
 
 def _is_whole(chain: Chain, known: Sequence[KnownHead]) -> bool:
     """Whether a copy has every entry that is known, and the last head among them."""
-    return any(head.is_last for head in known) and all(head.is_on(chain) for head in known)
+    return _shows_end(chain, known) and all(head.is_on(chain) for head in known)
+
+
+def _shows_end(chain: Chain, known: Sequence[KnownHead]) -> bool:
+    """Whether a head shows that nothing was charged after it: a site's, unless there are accounts of others."""
+    return any(head.is_last and _names(chain) <= _names(chain, head.dataset) for head in known)
+
+
+def _names(chain: Chain, dataset: str = "") -> set[str]:
+    """Return the first names of accounts: of that of a data set, or of all."""
+    return {first for name, first in chain.names.items() if dataset in ("", name)}
 
 
 def _check_known(chain: Chain, known: Sequence[KnownHead], *, backup: str) -> None:
@@ -320,9 +338,9 @@ def _check_last(
         raise LedgerError(
             f"the backup {backup} has what is known from {source}: nothing before it is missing. That does not show "
             "that nothing was charged after it: a place that the site rewrites after every charge would (--site "
-            "SITE.YAML, with heads: there). If you know that nothing was charged after a head of the whole ledger ("
-            "hdpstats ledger head), as the site was stopped before that head was noted, name it and say "
-            f"--nothing-since; {own}",
+            "SITE.YAML, with heads: there), if the ledger has no account but that of the site. If you know that "
+            "nothing was charged after a head of the whole ledger (hdpstats ledger head), as all sites were stopped "
+            f"before that head was noted, name it and say --nothing-since; {own}",
             entries=entries,
         )
     if number < entries:
@@ -339,6 +357,22 @@ def _check_last(
             "they were refused then, or charged after it. Look for a newer backup, and in the site's log of that time; "
             f"{own}",
             entries=entries,
+        )
+
+
+def _of_none(chain: Chain, queries: Sequence[KnownQuery]) -> list[KnownQuery]:
+    """Return the queries of a site if no account of theirs is in a copy; some may be of accounts of other ledgers."""
+    return [] if any(each.account in _accounts(chain) for each in queries) else list(queries)
+
+
+def _check_accounts(chain: Chain, others: Sequence[KnownHead | KnownQuery], *, backup: str) -> None:
+    """Refuse a copy that may be older than an account: what was charged to it would be forgotten with it."""
+    if others:
+        raise LedgerError(
+            f"{min(each.source for each in others)} is of an account that the backup {backup} does not have: of "
+            "another ledger, or opened after the backup was made. Look for a newer backup; leave out what is of other "
+            "ledgers",
+            entries=len(chain.hashes),
         )
 
 

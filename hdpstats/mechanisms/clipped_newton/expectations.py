@@ -293,7 +293,7 @@ def raked_site(
         raked_outcomes(listed, people, geometry, case_weights=side.case_weights, starts=starts)
         for listed, people in (
             (outcomes, raking.raked(posterior.mean, base=np.full((1, n), 1.0 / n))),
-            (coarse, raking.raked(posterior.draw(rng, sets), base=base)),
+            (coarse, raking.raked(posterior.draw(rng, sets, opposite=False), base=base)),
         )
     )
     return RakedSite(

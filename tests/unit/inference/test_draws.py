@@ -90,3 +90,15 @@ def test_standard_errors_of_a_known_curvature_have_no_error_of_chance():
         expected = T @ (0.5 * inverse) @ T.T
         scale = np.sqrt(np.outer(np.diag(expected), np.diag(expected)))
         assert np.abs((found.sampling - expected) / scale).max() < 1e-6
+
+
+@pytest.mark.parametrize("count", [1, 5, 100])
+def test_uniform_draws_at_one_place_are_uniform_and_independent_of_those_of_another_call(count):
+    rng = draws.generator(KEY)
+    first, second = (np.array([draws.opposite_uniforms(rng, count) for _ in range(4000)]) for _ in range(2))
+    limit = 6.0 / np.sqrt(12.0 * 4000)
+    assert abs(first[:, 0].mean() - 0.5) < limit
+    assert abs(first[:, -1].mean() - 0.5) < limit
+    assert abs(np.corrcoef(first[:, 0], second[:, 0])[0, 1]) < 6.0 / np.sqrt(4000)
+    together = [np.mean((a - 0.5) * (b - 0.5)) * 12.0 for a, b in zip(first, second, strict=True)]
+    assert abs(np.mean(together)) < 0.15  # of two sites, or of shares and means, whose variances are drawn by two calls

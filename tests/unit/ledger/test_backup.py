@@ -1,5 +1,6 @@
 import hashlib
 import shutil
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -90,7 +91,7 @@ def test_a_head_of_which_nobody_knows_that_it_is_the_last_restores_nothing_by_it
         restore(tuesday, place, known=[stale], nothing_since=True)
     released = [each for each in verify_file(backup).hashes if each != noted.head][-1]
     other = KnownHead(head="a" * 64, source="of another site", account="b" * 64)
-    for known in ([stale], [stale, KnownHead(head=released)], [stale, other]):
+    for known in ([stale], [stale, KnownHead(head=released)]):
         made = restore(backup, place, known=known, nothing_since=True)
         assert made.verification == verify_file(backup)
         place.unlink()
@@ -100,6 +101,38 @@ def test_a_head_of_which_nobody_knows_that_it_is_the_last_restores_nothing_by_it
     with pytest.raises(LedgerError, match="nothing shows that the backup"):
         restore(backup, place, known=[other], nothing_since=True)
     assert restore(tuesday, place, known=[stale], count_as_spent=True).counted_as_spent
+
+
+def test_what_is_of_an_account_that_was_opened_after_a_backup_contradicts_that_nothing_was_charged(
+    filled, backup, path, tmp_path
+):
+    back_up(path, backup)
+    noted, place = KnownHead(head=Ledger.open_existing(path, dataset="trial").head), tmp_path / "again.db"
+    opened = Ledger(path, dataset="cohort", epsilon=3, create=True)
+    released = KnownHead(head=opened.head, account=opened.identity, source="ann/release.json")
+    written = KnownQuery(sha256="0" * 64, account=opened.identity, source="site.request-costs.jsonl")
+    for given in ({"known": [noted, released]}, {"known": [noted], "queries": [written]}):
+        with pytest.raises(LedgerError, match=r"json.? is of an account that the backup .* does not have"):
+            restore(backup, place, nothing_since=True, **given)
+    assert not place.exists()  # with it the account would have been opened again, with nothing spent
+    last = KnownHead(head=noted.head, source="the site", is_last=True)
+    with pytest.raises(LedgerError, match=r"ann/release\.json is of an account"):
+        restore(backup, place, known=[last, released])
+
+
+def test_the_head_of_a_site_is_not_the_last_one_of_a_ledger_that_another_site_charges_too(
+    filled, backup, path, tmp_path, cost, request_for
+):
+    other = Ledger.open_existing(path, dataset="other")
+    kept = replace(last_head(Ledger.open_existing(path, dataset="trial")), dataset="trial")
+    place = tmp_path / "again.db"
+    back_up(path, backup)
+    other.charge(request_for(7, dataset="other"), cost("0.125"))  # of which the first site writes no head
+    with pytest.raises(LedgerError, match=r"no account but that of the site.*--nothing-since"):
+        restore(backup, place, known=[kept])
+    assert restore(backup, place, known=[kept], count_as_spent=True).counted_as_spent == 2
+    place.unlink()
+    assert not restore(backup, place, known=[kept], nothing_since=True).counted_as_spent
 
 
 def test_a_query_that_was_to_be_charged_and_is_not_there_contradicts_that_nothing_was(
