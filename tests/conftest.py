@@ -11,6 +11,7 @@ JUDGED = (
     "unit/mechanisms",
     "unit/raking",
     "integration/test_golden_files.py",
+    "r/test_effects.py",
     "r/test_r_package.py",
 )
 """Where standard errors are drawn as often as for users: tests of how exact they are, of questions that were asked

@@ -221,7 +221,7 @@ class Plan:
     >>> plan.table.columns.tolist()
     ['public only', 'epsilon=0.1', 'epsilon=1']
     >>> plan.frame["private_only"].round(3).tolist()
-    [0.267, 0.005, 0.114, 0.002]
+    [0.264, 0.005, 0.114, 0.002]
     """
 
     frame: pd.DataFrame
