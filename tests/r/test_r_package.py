@@ -100,7 +100,7 @@ def test_tests_pass_in_plain_r(plain_r: Session, tmp_path: Path, long: bool) -> 
         skipped = sum(text.count("\n  takes_long()\n") for text in kept)
         script = folder / "testthat.R"
         script.write_text(f"local({{\n{SHORT}{script.read_text(encoding='utf-8')}}})\n", encoding="utf-8")
-    done = with_seeded_noise(plain_r, "testthat.R", folder)
+    done = with_seeded_noise(plain_r, "testthat.R", folder, seldom=not long)
     printed = done.stdout.decode()
     wanted = rf"FAIL 0 \| WARN 0 \| SKIP {skipped} \| PASS [1-9]\d\d"
     assert re.search(wanted, printed), printed + done.stderr.decode()

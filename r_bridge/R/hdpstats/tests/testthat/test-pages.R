@@ -37,6 +37,7 @@ test_that("every object has a page, in IRkernel and in documents", {
 
 test_that("a table that was changed shows what it is now, and texts are escaped", {
   need_python()
+  takes_long()
   fit <- dp_logit(event3 ~ size, data = breast_cancer(), epsilon = 3)
   found <- dp_contrast(fit, term = "size")
   expect_match(page_of(found), "3-differential privacy (pure)", fixed = TRUE)
@@ -73,6 +74,7 @@ test_that("a page has the level that was asked for", {
 
 test_that("documents that are no web pages have tables", {
   need_python()
+  takes_long()
   skip_if_not_installed("knitr")
   before <- knitr::opts_knit$get(c("rmarkdown.pandoc.to", "out.format"))
   on.exit(do.call(knitr::opts_knit$set, before))

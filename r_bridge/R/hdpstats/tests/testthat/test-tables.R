@@ -28,6 +28,7 @@ test_that("documents show p-values as Python does", {
   pairs <- getFromNamespace(".knit_pairs", "hdpstats")
   expect_identical(pairs(data.frame(name = c("a:", "", "b*"), value = c("1", "2", "x_y"))), "**a:** 1; 2  \n**b\\*** x\\_y")
   need_python()
+  takes_long()
   fit <- dp_logit(event3 ~ nodes + age, data = breast_cancer(), epsilon = 3) # far from 0: at the floor
   expect_equal(summary(fit)$coefficients[["nodes", 4L]], 1 / 4001)
   skip_if_not_installed("xtable")
