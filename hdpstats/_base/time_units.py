@@ -1,4 +1,7 @@
-"""Units of time that are known, and the steps of calendars in them."""
+"""Units of time that are known, and the steps of calendars in them.
+
+Curves and figures in other units than the schema's have the axis of `hdpstats.results.time_axis`.
+"""
 
 from typing import Final
 

@@ -36,7 +36,7 @@ from hdpstats._base.work import Prices
 from hdpstats.custodian import log
 from hdpstats.custodian.analysis_time import AnalysisTime
 from hdpstats.custodian.app import read_query
-from hdpstats.custodian.approvals import REQUIRED, NotApproved, approval_of
+from hdpstats.custodian.approvals import NotApproved, approval_of, charges_approved
 from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.files import check_file, write_durably
 from hdpstats.custodian.kept_head import open_account
@@ -182,26 +182,6 @@ def taking_turns(settings: SiteSettings) -> Iterator[None]:
         yield
     finally:
         os.close(number)
-
-
-def charges_approved(settings: SiteSettings, ledger: Ledger, asked: RequestFile, analyst: str) -> int | None:
-    """Return how many charges in vain were approved with a request; None where nobody need approve it.
-
-    Raises
-    ------
-    NotApproved
-        Somebody must, and nobody did.
-    """
-    if settings.requests.approval != REQUIRED:
-        return None
-    approval = approval_of(settings, ledger, asked.sha256, analyst)
-    if approval is None:
-        raise NotApproved(
-            "approve must name who approves this request (--approve NAME --sha256 HEX), since the settings say "
-            "`requests: approval: required`; see what it asks with --dry-run. Nothing was charged",
-            argument="approve",
-        )
-    return approval.again
 
 
 CARRIED_AGAIN: Final = 2

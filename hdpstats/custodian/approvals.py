@@ -145,3 +145,23 @@ def _alone(path: Path) -> Iterator[int]:
         yield number
     finally:
         os.close(number)
+
+
+def charges_approved(settings: SiteSettings, ledger: Ledger, asked: RequestFile, analyst: str) -> int | None:
+    """Return how many charges in vain were approved with a request; None where nobody need approve it.
+
+    Raises
+    ------
+    NotApproved
+        Somebody must, and nobody did.
+    """
+    if settings.requests.approval != REQUIRED:
+        return None
+    approval = approval_of(settings, ledger, asked.sha256, analyst)
+    if approval is None:
+        raise NotApproved(
+            "approve must name who approves this request (--approve NAME --sha256 HEX), since the settings say "
+            "`requests: approval: required`; see what it asks with --dry-run. Nothing was charged",
+            argument="approve",
+        )
+    return approval.again

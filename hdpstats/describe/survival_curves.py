@@ -1,4 +1,7 @@
-"""Survival curves by group: the formula of ``survfit``, what is asked, what to expect, and the fit."""
+"""Survival curves by group: the formula of ``survfit``, what is asked, what to expect, and the fit.
+
+Their noise, with its proof, is that of counts of people in public intervals: `hdpstats.mechanisms.description.site`.
+"""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence

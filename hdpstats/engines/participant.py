@@ -26,8 +26,8 @@ from typing import Any, Final, Self, final
 from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats._base.work import Prices
 from hdpstats.custodian import log
-from hdpstats.custodian.answering import Exchange, charges_approved
-from hdpstats.custodian.approvals import NotApproved
+from hdpstats.custodian.answering import Exchange
+from hdpstats.custodian.approvals import NotApproved, charges_approved
 from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.files import check_file
 from hdpstats.custodian.kept_head import open_account

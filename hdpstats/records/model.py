@@ -216,13 +216,9 @@ LONGEST_BASELINE_ROW = 1.0 + 2.0**-40
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HazardCap:
-    r"""How much one person's loss may weigh in each interval: public, and a function of the own covariates only.
+    """How much one person's loss may weigh in each interval: public, and a function of the own covariates only.
 
-    The loss of interval ``s`` of a person with whitened covariates ``z`` saturates at
-
-    .. math:: h_s(z) = e^{d}\,g(\gamma_{ks} + \delta_k'z + o),
-
-    ``g`` being the link's scale (`hdpstats.losses.HazardLink.log_scale`), ``k`` the cause and ``o`` the offset.
+    The formula that these are the numbers of is in `hdpstats.families.hazard.caps`.
 
     Where the caps of a person, over all causes and all intervals from entry to the horizon, add up to more than
     ``total``, the person counts by the weight ``total`` over that sum: a function of entry and covariates. So do models
