@@ -235,7 +235,7 @@ def words(expected: object, folder: Path, monkeypatch: pytest.MonkeyPatch) -> st
 
 
 @pytest.mark.parametrize(
-    "host", [pytest.param(host, marks=pytest.mark.wide) if host == "r_bridge run" else host for host in HOSTS]
+    "host", [host if host == "Rscript" else pytest.param(host, marks=pytest.mark.wide) for host in HOSTS]
 )
 def test_a_mistake_is_a_classed_condition_with_pythons_message_in_words_of_r(
     host, library, plain_r, tmp_path, monkeypatch

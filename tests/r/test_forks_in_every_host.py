@@ -100,6 +100,7 @@ print("all is well" if all(r_bridge.call(forked, found) for _ in range(3)) else 
 """
 
 
+@pytest.mark.wide
 def test_forked_processes_do_not_wait_for_a_thread_that_held_pythons_lock(tmp_path):
     """As in a notebook, whose other threads work while R runs."""
     status, printed = said([sys.executable, "-c", BUSY], tmp_path, tmp_path)

@@ -81,8 +81,9 @@ def test_noise_in_plain_r_is_the_same_each_time(plain_r: Session, tmp_path: Path
     assert plain_r.run(code, folder=tmp_path).stdout not in (first.stdout, b"")
 
 
-LONG = ("generics", "names")
-"""Tests in files that take two fifths of the time of all: how fits behave in other packages of R, and are named."""
+LONG = ("broom", "figures", "generics", "names", "orders", "samples")
+"""Files of tests that take two thirds of the time of all: how fits behave in other packages of R, are named and drawn,
+the order of arguments, and weighted samples."""
 
 SHORT = 'options(hdpstats.tests = "short")\non.exit(options(hdpstats.tests = NULL))\n'
 """What leaves out tests that say that they take long, which are in other files."""
@@ -317,6 +318,7 @@ OF_THE_HOST = ("declare", "errors", "ledger", "public", "tables")
 """
 
 
+@pytest.mark.wide
 def test_the_same_tests_pass_in_the_r_inside_python(tmp_path: Path) -> None:
     code = (
         f"{seeded.beginning()}\n"

@@ -84,7 +84,7 @@ def test_noise_and_numbers_of_processes_are_no_secret(text):
         pytest.param("Rscript", 1, 1, marks=pytest.mark.wide),
         ("Rscript", 8, 1),
         pytest.param("r_bridge run", 8, 2, marks=pytest.mark.wide),
-        ("r_bridge.call", 8, 6),
+        pytest.param("r_bridge.call", 8, 6, marks=pytest.mark.wide),
     ],
 )
 def test_no_mistake_shows_private_rows(host, every, first, library, tmp_path):

@@ -58,7 +58,7 @@ def taken(site, query, *, times=2, enough=0.0):
     return min(found)
 
 
-@pytest.mark.parametrize("names", [QUICK[::2], pytest.param(QUICK[1::2], marks=pytest.mark.wide)], ids=["half", "rest"])
+@pytest.mark.parametrize("names", [QUICK[::4], pytest.param(QUICK, marks=pytest.mark.wide)], ids=["a fourth", "all"])
 def test_slots_of_the_default_factor_are_long_enough(names):
     """Times of the processor depend little on other processes; predictions are about three times the true ones."""
     factor = Timing().factor

@@ -75,7 +75,7 @@ FOUND = {
     "ethics committee": "docs/about/what-may-i-write",
     "remaining budget": "docs/how-to/keep-a-ledger",
     "save a result": "docs/how-to/report",
-    "revoke an analyst": "docs/understand/questions",
+    "revoke an analyst": "docs/how-to/what-to-do-when",
     "stratify": "docs/how-to/hazards",
     "time-varying covariate": "docs/how-to/hazards",
     "cluster robust standard errors": "docs/how-to/several-rows",

@@ -567,10 +567,12 @@ def test_a_vignette_in_python_draws_the_same_noise_each_time(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     "script",
     [
-        "# %%\nimport warnings\n\nwarnings.warn('careful')",
-        "# %%\nimport traceback\n\ntry:\n    1 / 0\nexcept ZeroDivisionError:\n    traceback.print_exc()",
+        pytest.param("# %%\nimport warnings\n\nwarnings.warn('careful')", id="warning", marks=pytest.mark.wide),
+        pytest.param(
+            "# %%\nimport traceback\n\ntry:\n    1 / 0\nexcept ZeroDivisionError:\n    traceback.print_exc()",
+            id="printed traceback",
+        ),
     ],
-    ids=["warning", "printed traceback"],
 )
 def test_a_vignette_in_trouble_fails(script: str, tmp_path: Path) -> None:
     with pytest.raises((nbclient.exceptions.CellExecutionError, AssertionError), match=r"careful|by zero"):
