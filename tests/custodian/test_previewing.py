@@ -3,6 +3,8 @@
 import contextlib
 import json
 import os
+import time
+import tracemalloc
 
 import pytest
 
@@ -10,6 +12,7 @@ import hdpstats.api as hdp
 from hdpstats import __version__
 from hdpstats.cli import main
 from hdpstats.custodian import preview
+from hdpstats.exchange import RequestFile
 from hdpstats.exchange.questions import Question
 from hdpstats.records import codec
 from tests.custodian.asked_by_files import QUESTIONS, SIMPLE, STUDY, Place
@@ -138,6 +141,26 @@ def test_texts_of_other_shapes_are_refused(place, text):
     place.request.write_text(text)
     with pytest.raises(hdp.ArgumentError, match="not a request file"):
         preview(place.settings, place.request)
+
+
+@pytest.mark.parametrize("text", ['"' + '\\"' * 40_000, '"' + "\\\\" * 40_000 + '\\"' * 40_000])
+def test_texts_that_do_not_end_are_gone_over_once(text):
+    """Not once from each quotation mark on: seconds of a processor for each 100 kB, and more than as many for more."""
+    before = time.process_time()
+    with pytest.raises(hdp.ArgumentError, match="not a request file"):
+        RequestFile.from_bytes(text.encode())
+    assert time.process_time() - before < 2
+
+
+def test_a_long_text_takes_no_more_memory_than_it_has_bytes():
+    content = b'{"format":"' + b"a" * 2_000_000 + b'"}'
+    tracemalloc.start()
+    try:
+        with pytest.raises(hdp.ArgumentError, match="format"):
+            RequestFile.from_bytes(content)
+        assert tracemalloc.get_traced_memory()[1] < 10 * len(content)
+    finally:
+        tracemalloc.stop()
 
 
 def test_public_rows_have_nothing_besides(place):
