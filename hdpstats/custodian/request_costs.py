@@ -43,6 +43,11 @@ class RequestCosts:
     most
         What its queries may cost in all.
 
+    Attributes
+    ----------
+    only_of_other_version : bool
+        Whether the request was charged before, but not at this version of the data.
+
     Raises
     ------
     ArgumentError
@@ -52,7 +57,7 @@ class RequestCosts:
     def __init__(self, settings: SiteSettings, ledger: Ledger, request: str, analyst: str, *, most: Budget) -> None:
         self._place, self._most = settings.request_costs, most
         self._whose = dict(zip(_NAMES, (request, analyst, ledger.identity, ledger.version), strict=True))
-        self._costs = self._read()
+        self._costs, self.only_of_other_version = self._read()
 
     def add(self, query: Query, cost: Spend, *, charged: bool) -> None:
         """Count a query, once; where it is about to be charged, durably.
@@ -88,12 +93,12 @@ class RequestCosts:
                 argument="state",
             ) from None
 
-    def _read(self) -> Mapping[str, Spend]:
-        return {
-            str(each["query"]): _cost(each)
-            for each in _lines(self._place)
-            if {name: each[name] for name in _NAMES} == self._whose
-        }
+    def _read(self) -> tuple[Mapping[str, Spend], bool]:
+        """Return the costs of queries, and whether there are some of other versions alone."""
+        whose = {name: value for name, value in self._whose.items() if name != "version"}
+        lines = [each for each in _lines(self._place) if {name: each[name] for name in whose} == whose]
+        costs = {str(each["query"]): _cost(each) for each in lines if each["version"] == self._whose["version"]}
+        return costs, bool(lines) and not costs
 
 
 def known_queries(settings: SiteSettings) -> tuple[KnownQuery, ...]:
