@@ -304,10 +304,12 @@ class Exchange:
                 if nothing or error.facts.get("code") == "too-long":
                     raise  # else reading the release file raises the same: it is about what was released
             except Exception as error:
-                raise SiteError(
-                    f"the question cannot be asked: its code fails ({log.cause(error)}). What was charged stays "
-                    "charged, and is handed out to the same request"
-                ) from None
+                if answering.refusal is not None or not answering.answers:
+                    raise SiteError(
+                        f"the question cannot be asked: its code fails ({log.cause(error)}). What was charged stays "
+                        "charged, and is handed out to the same request"
+                    ) from None
+                log.write(request="file", sha256=asked.sha256, failed=f"its code, after answers: {log.cause(error)}")
             if answering.refusal is not None:  # which a study of several sites goes on without
                 raise answering.refusal
         entries = [None if each.entry is None else each.entry.to_dict() for _, each in answering.answers.values()]
