@@ -17,7 +17,7 @@ from hdpstats.exchange.questions import Question
 from hdpstats.records import codec
 from tests.custodian.asked_by_files import QUESTIONS, SIMPLE, STUDY, Place
 from tests.custodian.institution import EVERYTHING
-from tests.custodian.people import PUBLIC
+from tests.custodian.people import PUBLIC, SCHEMA
 
 
 @pytest.fixture
@@ -192,6 +192,15 @@ def test_an_effect_that_is_refused_is_refused_before_its_propensity_is_charged(t
         place.answer()
     place.ask(kind, "event ~ g", options)
     with pytest.raises(hdp.FormulaError, match="the treatment of the weighting alone"):
+        place.answer()
+    assert place.spent == 0
+
+
+@pytest.mark.parametrize("public", [None, PUBLIC.head(10), PUBLIC.drop(columns=["event"])])
+def test_an_effect_whose_errors_would_rest_on_no_rows_is_refused_before_its_propensity_is_charged(place, public):
+    place.ask(*QUESTIONS["effect"], hdp.Study(public=public, schema=SCHEMA))
+    assert "would be refused: treatment_effect needs" in preview(place.settings, place.request)
+    with pytest.raises(hdp.ArgumentError, match="treatment_effect needs"):
         place.answer()
     assert place.spent == 0
 
