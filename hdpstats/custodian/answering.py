@@ -327,14 +327,14 @@ class Exchange:
     def _again(self, asked: RequestFile, analyst: str, costs: RequestCosts, *, carried: bool) -> int | None:
         """Return how many charges in vain a request may have; None for any number.
 
-        What a carrier brings may be old: where it was charged at another version of the data alone, somebody approves
-        that it is charged at this one.
+        What a carrier brings may be old: where it was charged at another version of the data alone, or at other data of
+        the account, somebody approves that it is charged at these.
         """
         approved = charges_approved(self.settings, self.ledger, asked, analyst)
         if approved is not None or not carried:
             return approved
         approval = approval_of(self.settings, self.ledger, asked.sha256, analyst)
-        if approval is None and costs.only_of_other_version:
+        if approval is None and costs.only_of_other_data:
             raise NotApproved(
                 f"approve must name who approves this request for version {self.ledger.version} of the data: it was "
                 "charged at another version, and an old file may have come again (hdpstats site approve). Nothing was "
