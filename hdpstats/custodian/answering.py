@@ -16,7 +16,9 @@ before each charge, over all exchanges in which the request came (`hdpstats.cust
 what the request says in all (`hdpstats.exchange.questions.Question.most`), which is what
 `hdpstats.custodian.previewing` shows and an approval is for. A query that was charged and has no release, as its
 process ended, is charged once more only under an approval that was given since; where nobody need approve, as often as
-it comes from its custodian, and `CARRIED_AGAIN` times where a carrier brings it, who could end the process each time.
+it comes from its custodian, and `CARRIED_AGAIN` times where a carrier or a folder brings it: a carrier could end the
+process each time, and a query that takes more memory than there is does. What is brought so and was charged at another
+version of the data alone is not charged at this one before somebody approves it: old files come again.
 
 Processes that answer files for one site take turns (``site.answering.lock`` beside the other state).
 """
@@ -241,6 +243,7 @@ class Exchange:
         public: pd.DataFrame | None = None,
         beside: Beside | None = None,
         quorum: int | None = None,
+        carried: bool = False,
     ) -> ReleaseFile:
         """Answer a request of an analyst; the same request again gives the same file, for nothing.
 
@@ -248,6 +251,9 @@ class Exchange:
         ----------
         asked, analyst, public
             As in `answer`.
+        carried
+            Whether a carrier or a folder brings it, and not its custodian, who knows what comes again and why. With
+            ``beside`` it is.
         beside, quorum
             Where several sites are asked: what gives this site its place among them, and how many must answer. The
             analyst's code stops where it needs what the others have not released yet.
@@ -260,13 +266,14 @@ class Exchange:
             What the site raises; what was charged before stays charged, and the same request goes on from there.
         """
         with taking_turns(self.settings):
+            costs = RequestCosts(self.settings, self.ledger, asked.sha256, analyst, most=asked.question.most)
             answering = AnsweringSite(
                 self._site,
                 self.settings,
                 analyst=analyst,
                 slots=self._slots,
-                costs=RequestCosts(self.settings, self.ledger, asked.sha256, analyst, most=asked.question.most),
-                again=self._again(asked, analyst, carried=beside is not None),
+                costs=costs,
+                again=self._again(asked, analyst, costs, carried=carried or beside is not None),
             )
             sites = answering if beside is None else beside(answering)
             try:
@@ -277,10 +284,12 @@ class Exchange:
                 if nothing or error.facts.get("code") == "too-long":
                     raise  # else reading the release file raises the same: it is about what was released
             except Exception as error:
-                raise SiteError(
-                    f"the question cannot be asked: its code fails ({log.cause(error)}). What was charged stays "
-                    "charged, and is handed out to the same request"
-                ) from None
+                if answering.refusal is not None or not answering.answers:
+                    raise SiteError(
+                        f"the question cannot be asked: its code fails ({log.cause(error)}). What was charged stays "
+                        "charged, and is handed out to the same request"
+                    ) from None
+                log.write(request="file", sha256=asked.sha256, failed=f"its code, after answers: {log.cause(error)}")
             if answering.refusal is not None:  # which a study of several sites goes on without
                 raise answering.refusal
         entries = [None if each.entry is None else each.entry.to_dict() for _, each in answering.answers.values()]
@@ -295,12 +304,23 @@ class Exchange:
         check_public(self.settings.limits, study.public)
         asked.question.ask(study)
 
-    def _again(self, asked: RequestFile, analyst: str, *, carried: bool) -> int | None:
-        """Return how many charges in vain a request may have; None for any number."""
+    def _again(self, asked: RequestFile, analyst: str, costs: RequestCosts, *, carried: bool) -> int | None:
+        """Return how many charges in vain a request may have; None for any number.
+
+        What a carrier brings may be old: where it was charged at another version of the data alone, or at other data of
+        the account, somebody approves that it is charged at these.
+        """
         approved = charges_approved(self.settings, self.ledger, asked, analyst)
         if approved is not None or not carried:
             return approved
         approval = approval_of(self.settings, self.ledger, asked.sha256, analyst)
+        if approval is None and costs.only_of_other_data:
+            raise NotApproved(
+                f"approve must name who approves this request for version {self.ledger.version} of the data: it was "
+                "charged at another version, and an old file may have come again (hdpstats site approve). Nothing was "
+                "charged now. To ask anew without an approval, its author gives it another replicate",
+                argument="approve",
+            )
         return max(CARRIED_AGAIN, 0 if approval is None else approval.again)
 
     def _file(self, asked: RequestFile, answers: Mapping[str, tuple[Query, Release]]) -> ReleaseFile:

@@ -4,7 +4,8 @@ An approval is one line of JSON in ``site.approvals.jsonl`` beside the other sta
 
 * one request, by the SHA-256 that the custodian was shown and gives again: a file that was exchanged after it was
   looked at is not approved;
-* one analyst, and one version of the data in one account: the same file after an update needs another one;
+* one analyst, one data set and one version of it in one account: the same file after an update, or for other data of
+  the same people, needs another one;
 * what the request may cost in all (``epsilon``, ``delta``), which every later query is held to before it is charged
   (`hdpstats.custodian.answering`);
 * so many charges made in vain (``again``), of answers that were interrupted between their charge and their release:
@@ -51,10 +52,21 @@ class Approval:
     again: int
     by: str
     at: str
+    dataset: str = ""
 
     def __post_init__(self) -> None:
         """Refuse what is no approval."""
-        numbers, texts = (self.version, self.again), (self.request, self.analyst, self.account, self.by, self.at)
+        numbers, texts = (
+            (self.version, self.again),
+            (
+                self.request,
+                self.analyst,
+                self.account,
+                self.by,
+                self.at,
+                self.dataset,
+            ),
+        )
         if any(type(number) is not int for number in numbers) or any(not isinstance(each, str) for each in texts):
             raise TypeError("no approval")
 
@@ -79,8 +91,10 @@ def approval_of(settings: SiteSettings, ledger: Ledger, sha256: str, analyst: st
             f"state: {place}, with the approvals, cannot be read; restore it, or delete what is no whole line of it",
             argument="state",
         ) from None
-    wanted = sha256, analyst, ledger.identity, ledger.version
-    found = [each for each in approvals if (each.request, each.analyst, each.account, each.version) == wanted]
+    wanted = sha256, analyst, ledger.identity, ledger.dataset, ledger.version
+    found = [
+        each for each in approvals if (each.request, each.analyst, each.account, each.dataset, each.version) == wanted
+    ]
     return max(found, key=lambda each: each.again, default=None)
 
 
@@ -119,6 +133,7 @@ def record(
             again=again,
             by=name,
             at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            dataset=ledger.dataset,
         )
         try:
             append_to(number, settings.approvals, json.dumps(asdict(made)) + "\n")

@@ -4,7 +4,7 @@ It reads the settings, the ledger, what the service keeps in its state, and requ
 is the custodian's alone: who asked for what, and what was spent by whom.
 """
 
-import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +19,7 @@ from hdpstats.custodian.serving import disclosure
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.timing import Overruns
 from hdpstats.exchange import RequestFile
+from hdpstats.exchange.files import read_bytes
 from hdpstats.ledger import Ledger
 from hdpstats.ledger.backup import UNKNOWN_CHARGES
 from hdpstats.ledger.export import account_table
@@ -46,6 +47,8 @@ WORDS: Final[Mapping[str, str]] = {
     UNKNOWN_CHARGES: "nothing was released: what was left counts as spent, as charges of the ledger were lost",
 }
 """What was released, by the kind of query."""
+
+_SAYS_REQUEST: Final = re.compile(rb'"format"\s{0,10}:\s{0,10}"hdpstats request')
 
 SHOWN: Final = 50
 """The latest charges that are shown."""
@@ -144,12 +147,12 @@ def _lines_of_requests(settings: SiteSettings, ledger: Ledger, folder: Path) -> 
 
 
 def _is_request(path: Path) -> bool:
-    """Whether a file says that it is a request."""
+    """Whether a file says that it is a request; it is not parsed for that, and a pipe or a device is none."""
     try:
-        fields = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        content = read_bytes(path, name="request")
+    except HdpError:
         return False
-    return isinstance(fields, dict) and str(fields.get("format")).startswith("hdpstats request")
+    return _SAYS_REQUEST.search(content) is not None
 
 
 def _approved(approval: Approval) -> str:

@@ -3,8 +3,8 @@
 At one site a request makes the same queries whenever it comes. At several sites later queries may depend on what the
 other sites released, and files of theirs that are forged, or changed between exchanges, make further ones. So each
 query is written down durably before it is charged: one line of JSON in ``site.request-costs.jsonl`` beside the other
-state, with the request, the analyst, the account and the version of the data, and the query's cost by its proof. All of
-them together never cost more than the request says (`hdpstats.exchange.questions.Question.most`), whoever carries it
+state, with the request, the analyst, the account, the data set and its version, and the query's cost by its proof. All
+of them together never cost more than the request says (`hdpstats.exchange.questions.Question.most`), whoever carries it
 and however often. A request that was used up so is written anew, with another ``replicate``.
 
 Who answers holds the lock of `hdpstats.custodian.answering.taking_turns`.
@@ -24,13 +24,14 @@ from hdpstats.ledger import KnownQuery, Ledger
 from hdpstats.privacy.budget import NOTHING, Budget, Spend, covers
 from hdpstats.records.query import Query
 
-_NAMES: Final = ("request", "analyst", "account", "version")
+_NAMES: Final = ("request", "analyst", "account")
+_DATA: Final = ("dataset", "version")
 _AMOUNTS: Final = ("epsilon", "delta", "mu_squared")
 
 
 @final
 class RequestCosts:
-    """What one request of an analyst has cost at one version of the data.
+    """What one request of an analyst has cost at one version of a data set.
 
     Parameters
     ----------
@@ -43,6 +44,11 @@ class RequestCosts:
     most
         What its queries may cost in all.
 
+    Attributes
+    ----------
+    only_of_other_data : bool
+        Whether the request was charged before, but not at this version of this data set.
+
     Raises
     ------
     ArgumentError
@@ -51,8 +57,9 @@ class RequestCosts:
 
     def __init__(self, settings: SiteSettings, ledger: Ledger, request: str, analyst: str, *, most: Budget) -> None:
         self._place, self._most = settings.request_costs, most
-        self._whose = dict(zip(_NAMES, (request, analyst, ledger.identity, ledger.version), strict=True))
-        self._costs = self._read()
+        self._whose = dict(zip(_NAMES, (request, analyst, ledger.identity), strict=True))
+        self._data = dict(zip(_DATA, (ledger.dataset, ledger.version), strict=True))
+        self._costs, self.only_of_other_data = self._read()
 
     def add(self, query: Query, cost: Spend, *, charged: bool) -> None:
         """Count a query, once; where it is about to be charged, durably.
@@ -79,7 +86,7 @@ class RequestCosts:
 
     def _write(self, name: str, cost: Spend) -> None:
         amounts = {each: str(getattr(cost, each)) for each in _AMOUNTS}
-        line = json.dumps({**self._whose, "query": name, **amounts}) + "\n"
+        line = json.dumps({**self._whose, **self._data, "query": name, **amounts}) + "\n"
         try:
             append_line(self._place, line)
         except OSError as error:
@@ -88,12 +95,15 @@ class RequestCosts:
                 argument="state",
             ) from None
 
-    def _read(self) -> Mapping[str, Spend]:
-        return {
+    def _read(self) -> tuple[Mapping[str, Spend], bool]:
+        """Return the costs of queries, and whether there are some of other data alone."""
+        lines = [each for each in _lines(self._place) if {name: each[name] for name in _NAMES} == self._whose]
+        costs = {
             str(each["query"]): _cost(each)
-            for each in _lines(self._place)
-            if {name: each[name] for name in _NAMES} == self._whose
+            for each in lines
+            if {name: each.get(name, self._data[name]) for name in _DATA} == self._data
         }
+        return costs, bool(lines) and not costs
 
 
 def known_queries(settings: SiteSettings) -> tuple[KnownQuery, ...]:
@@ -117,7 +127,7 @@ def _lines(place: Path) -> list[Mapping[str, str]]:
         lines = [json.loads(line) for line in place.read_text(encoding="utf-8").splitlines()]
         for each in lines:
             _cost(each)
-            [each[name] for name in ("query", *_NAMES)]
+            [each[name] for name in ("query", "version", *_NAMES)]
     except FileNotFoundError:
         return []
     except (OSError, ValueError, TypeError, LookupError, ArithmeticError, RecursionError):

@@ -15,13 +15,14 @@ written to.
 
 It is the verb of `hdpstats.custodian.answering`: the same checks, charges and files. Where the settings ask approval, a
 request waits in INBOX until somebody approves it (``hdpstats site approve``). A file that was looked at is looked at
-again when it changes, and by a process that starts anew; what was answered is handed out again for nothing. A process
-that receives SIGTERM or SIGINT ends when the request is answered that it is at. Several processes may watch the same
-folders; they take turns.
+again when it changes, and by a process that starts anew; what was answered is handed out again for nothing. After the
+data have got another version, requests that were answered at an earlier one wait for an approval, and so does one that
+was charged in vain too often (`hdpstats.custodian.answering.CARRIED_AGAIN`). A process that receives SIGTERM or SIGINT
+ends when the request is answered that it is at. Several processes may watch the same folders; they take turns.
 
 **What an analyst sees.** A release or a refusal, and when it appears in OUTBOX. Answers end at slots, as at the
 service, so that this follows from public facts and from what was released; the requests of one analyst wait for those
-of others, each analyst's in turn.
+of others, each analyst's in turn: the first of each folder that is to be looked at, then the second of each.
 """
 
 import os
@@ -29,9 +30,10 @@ import re
 import signal
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Final, final
 
@@ -55,6 +57,9 @@ SAFE: Final = re.compile(r"[A-Za-z0-9@_+-][A-Za-z0-9@._+-]*")
 
 MOST_FILES: Final = 10_000
 """Files of a folder that are looked at: the rest wait."""
+
+LISTED: Final = 1.0
+"""Seconds after which the folders are looked at again, once each had its turn."""
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
@@ -127,7 +132,7 @@ class Watch:
                 argument="analysts",
             )
         self._settings, self._inbox, self._outbox = settings, inbox, outbox
-        self._exchange = Exchange(settings, prices=prices, clock=clock)
+        self._exchange, self._clock = Exchange(settings, prices=prices, clock=clock), clock
         self._done: set[Found] = set()
         self._waiting: dict[Found, Waiting] = {}
         self._ended = threading.Event()
@@ -144,28 +149,33 @@ class Watch:
 
     def sweep(self) -> int:
         """Answer the requests that are in the inbox and were not looked at; return how many were read and are done."""
-        answered = 0
-        try:
-            found = self._files()
-        except OSError as error:  # of a share that is away: it comes back
-            log.write(failed=f"the inbox cannot be looked at: {error.strerror}")
-            return 0
-        self._done &= set(found)
-        self._waiting = {file: asked for file, asked in self._waiting.items() if file in set(found)}
-        for file in found:
-            if self._ended.is_set():
-                break
-            if file not in self._done:
-                answered += self._handle(file)
+        answered, seen = 0, set[Found]()
+        while turns := self._turns(seen):
+            listed = self._clock.now()
+            for turn in turns:
+                for file in turn:
+                    if self._ended.is_set():
+                        return answered
+                    seen.add(file)
+                    answered += self._handle(file)
+                if self._clock.now() - listed > LISTED:  # others may have asked meanwhile
+                    break
         return answered
 
-    def _files(self) -> list[Found]:
-        """Return the files in the inbox: the first of each folder, then the second of each, and so on."""
-        with _opened(self._inbox) as top:
-            folders = [""] + [name for name in self._settings.analysts if _is_folder(name, top)]
-            listed = {name: _listed(name, top) for name in folders}
-        ranked = [(rank, each) for files in listed.values() for rank, each in enumerate(files)]
-        return [each for _, each in sorted(ranked, key=lambda pair: pair[0])]
+    def _turns(self, seen: Container[Found]) -> list[list[Found]]:
+        """Return the files in the inbox that are to be looked at: the first of each folder, the second of each, ..."""
+        try:
+            with _opened(self._inbox) as top:
+                folders = [""] + [name for name in self._settings.analysts if _is_folder(name, top)]
+                listed = [_listed(name, top) for name in folders]
+        except OSError as error:  # of a share that is away: it comes back
+            log.write(failed=f"the inbox cannot be looked at: {error.strerror}")
+            return []
+        found = {file for files in listed for file in files}
+        self._done &= found
+        self._waiting = {file: asked for file, asked in self._waiting.items() if file in found}
+        pending = [[file for file in files if file not in self._done and file not in seen] for files in listed]
+        return [[file for file in turn if file is not None] for turn in zip_longest(*pending)]
 
     def _handle(self, file: Found) -> bool:
         """Answer one request, let it wait for its approval, or refuse it; whatever it is, others go on."""
@@ -175,7 +185,7 @@ class Watch:
         try:
             asked = self._read(file)
             name = sender_of(self._settings, asked, file.folder or None)
-            made = self._exchange.answer(asked, analyst=name)
+            made = self._exchange.answer(asked, analyst=name, carried=True)
         except NotApproved as error:
             self._wait(file, asked, name, why=str(error))
             return False

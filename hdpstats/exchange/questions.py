@@ -15,12 +15,13 @@ import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import ArgumentError, FormulaError, HdpError, SchemaError
 from hdpstats._base.validation import exact
 from hdpstats.describe import describe
+from hdpstats.formulas import compile_design
 from hdpstats.mechanisms.registry import prepare
 from hdpstats.models import propensity, treatment_effect
 from hdpstats.models.treatment_effect import requested_effect
 from hdpstats.privacy.budget import Budget, release_delta
 from hdpstats.records import codec
-from hdpstats.results.propensity import Propensity
+from hdpstats.results.propensity import Propensity, admitted_for_errors
 from hdpstats.sites import Study
 from hdpstats.sites.study import site_facts_of
 
@@ -71,8 +72,11 @@ def _open_effect(formula: str, data: Study, *, propensity_formula: str) -> _Effe
 def _check_effect(opened: _Effect, epsilon: object, replicate: int) -> None:
     """Refuse an effect that no site would answer, or that one does not permit, before its propensity is charged.
 
-    The weights are not known yet; those of public people stand for them where there are any.
+    The weights are not known yet; those of public people stand for them where there are any. Public rows on which no
+    effect's errors could rest are refused whatever the weights will be.
     """
+    outcome = compile_design(opened.formula, opened.study.schema).response
+    admitted_for_errors(opened.study, opened.propensity.design, (outcome,), what="treatment_effect")
     try:
         weighting = Propensity.of(opened.propensity.model.fit_public()).weights("overlap")
         asked = requested_effect(opened.formula, opened.study, weighting, replicate=replicate)

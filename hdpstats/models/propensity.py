@@ -16,6 +16,7 @@ from hdpstats._base.errors import ArgumentError, MechanismError, forgets_rows
 from hdpstats._base.validation import real, text
 from hdpstats.describe.description import Description
 from hdpstats.display import Report, Reported, columns, percent
+from hdpstats.formulas import Design, compile_design
 from hdpstats.inference import draws
 from hdpstats.inference.overlap_errors import DRAWS, PropensityErrors
 from hdpstats.models.model import predict
@@ -52,6 +53,11 @@ class PropensityRequest:
     study: Study
     model: Logit
     description: Description | None = None
+
+    @property
+    def design(self) -> Design:
+        """The design of the formula."""
+        return compile_design(self.model._spec.formula, self.study.schema)
 
     def plan(self, epsilon: float | Iterable[float], *, n: int | None = None) -> Plan:
         """Return predicted standard errors of the coefficients: see `hdpstats.api.Logit.plan`."""

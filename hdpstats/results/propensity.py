@@ -441,6 +441,26 @@ def rows_for_errors(
     """
     propensity = with_rows(weighting.propensity, study.public)
     design = design_of(propensity.fit)
+    table = admitted_for_errors(study, design, outcome, what=what)
+    share = propensity.people.effective_share
+    if share < LEAST_EFFECTIVE:
+        raise ArgumentError(
+            f"weighting: hardly anybody's treatment was in doubt: an effective size of {share:.3f} of the people is "
+            f"predicted, and {LEAST_EFFECTIVE} is needed; leave out people who are always or never treated, or "
+            "covariates that decide the treatment",
+            argument="weighting",
+        )
+    return propensity.people, design, table
+
+
+def admitted_for_errors(study: Study, design: Design, outcome: tuple[str, ...], *, what: str) -> AdmittedTable:
+    """Return the public rows with an outcome, on which errors of what is weighted by a propensity model rest.
+
+    Raises
+    ------
+    ArgumentError
+        If there are too few such rows, whatever the model's coefficients will be.
+    """
     needs = tuple(dict.fromkeys((*design.needs, *outcome)))
     lacking = [] if study.public is None else [name for name in needs if name not in study.public.names]
     if study.public is None or lacking:
@@ -454,15 +474,7 @@ def rows_for_errors(
     fewest = max(FEWEST_ROWS, 2 * len(design.columns))
     if table.rows < fewest:
         raise ArgumentError(f"{what} needs {fewest} complete public rows or more, not {table.rows}", argument="public")
-    share = propensity.people.effective_share
-    if share < LEAST_EFFECTIVE:
-        raise ArgumentError(
-            f"weighting: hardly anybody's treatment was in doubt: an effective size of {share:.3f} of the people is "
-            f"predicted, and {LEAST_EFFECTIVE} is needed; leave out people who are always or never treated, or "
-            "covariates that decide the treatment",
-            argument="weighting",
-        )
-    return propensity.people, design, table
+    return table
 
 
 LEAST_COMPLETE: Final = 0.05

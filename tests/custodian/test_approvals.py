@@ -56,6 +56,26 @@ def test_an_approval_is_for_one_analyst_and_one_version_of_the_data(place):
     assert place.spent == 0
 
 
+def test_an_approval_is_for_one_data_set_of_an_account(place):
+    place.ask(*SIMPLE)
+    sha256 = shown(place, analyst="ann")
+    place.answer(analyst="ann", by="Dr Bos")
+    ledger = place.ledger
+    place_of_both = place.file.with_name("ledger.db")
+    hdp.Ledger(place_of_both, dataset="other", epsilon=1000, delta=1e-3, same_people_as="trial", create=True)
+    entries = yaml.safe_load(place.file.read_text())
+    entries["ledger"] |= {"dataset": "other", "same_people_as": "trial"}
+    place.file.write_text(yaml.safe_dump(entries))
+    assert "not approved yet" in preview(place.settings, place.request, analyst="ann")
+    with pytest.raises(NotApproved):
+        place.answer(analyst="ann")
+    assert ledger.spent.epsilon == 0.5
+    place.answer(analyst="ann", by="Dr Bos", sha256=sha256)
+    assert ledger.spent.epsilon == 1
+    lines = place.settings.request_costs.read_text().splitlines()
+    assert [json.loads(line)["dataset"] for line in lines] == ["trial", "other"]
+
+
 def test_what_was_charged_in_vain_needs_an_approval_of_its_own(place, monkeypatch):
     place.ask(*SIMPLE)
 

@@ -1,5 +1,6 @@
 """What the person who decides sees of a site in the terminal."""
 
+import os
 import re
 
 import pandas as pd
@@ -96,6 +97,15 @@ def test_requests_that_wait_are_shown_in_words(path, tmp_path, capsys):
     assert re.search(r"logit: 'y ~ x'.*may spend .*epsilon 0\.5", said), said
     assert "broken.json: " in said
     assert "other.json" not in said
+
+
+def test_what_others_put_into_the_folder_of_requests_is_not_waited_for(path, tmp_path):
+    with (tmp_path / "endless.json").open("wb") as file:
+        file.truncate(2**40)  # a sparse file, longer than any memory
+    os.mkfifo(tmp_path / "pipe.json")
+    hdp.request("describe", ["x"], hdp.Study(schema=SCHEMA), epsilon=0.25, path=tmp_path / "one.json")
+    said = overview(SiteSettings.from_yaml(path), requests=tmp_path)
+    assert said.count("waits for approval") == 1
 
 
 def test_every_kind_of_query_has_words():

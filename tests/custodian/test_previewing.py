@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import tracemalloc
 
 import pytest
 
@@ -10,11 +11,13 @@ import hdpstats.api as hdp
 from hdpstats import __version__
 from hdpstats.cli import main
 from hdpstats.custodian import preview
+from hdpstats.custodian.analysis_time import AnalysisTime
+from hdpstats.exchange import RequestFile
 from hdpstats.exchange.questions import Question
 from hdpstats.records import codec
 from tests.custodian.asked_by_files import QUESTIONS, SIMPLE, STUDY, Place
 from tests.custodian.institution import EVERYTHING
-from tests.custodian.people import PUBLIC
+from tests.custodian.people import PUBLIC, SCHEMA
 
 
 @pytest.fixture
@@ -140,6 +143,24 @@ def test_texts_of_other_shapes_are_refused(place, text):
         preview(place.settings, place.request)
 
 
+@pytest.mark.parametrize("text", ['"' + '\\"' * 200_000, '"' + "\\\\" * 200_000 + '\\"' * 200_000])
+def test_texts_that_do_not_end_are_gone_over_once(text):
+    """Not once from each quotation mark on, which takes a processor a quarter of an hour for these."""
+    with pytest.raises(hdp.ArgumentError, match="not a request file"):
+        AnalysisTime(20.0).run(lambda: RequestFile.from_bytes(text.encode()))
+
+
+def test_a_long_text_takes_no_more_memory_than_it_has_bytes():
+    content = b'{"format":"' + b"a" * 2_000_000 + b'"}'
+    tracemalloc.start()
+    try:
+        with pytest.raises(hdp.ArgumentError, match="format"):
+            RequestFile.from_bytes(content)
+        assert tracemalloc.get_traced_memory()[1] < 10 * len(content)
+    finally:
+        tracemalloc.stop()
+
+
 def test_public_rows_have_nothing_besides(place):
     """Columns of no schema and persons of no unit are in no hash, and would mean nothing."""
     place.ask(*SIMPLE)
@@ -169,6 +190,15 @@ def test_an_effect_that_is_refused_is_refused_before_its_propensity_is_charged(t
         place.answer()
     place.ask(kind, "event ~ g", options)
     with pytest.raises(hdp.FormulaError, match="the treatment of the weighting alone"):
+        place.answer()
+    assert place.spent == 0
+
+
+@pytest.mark.parametrize("public", [None, PUBLIC.head(10), PUBLIC.drop(columns=["event"])])
+def test_an_effect_whose_errors_would_rest_on_no_rows_is_refused_before_its_propensity_is_charged(place, public):
+    place.ask(*QUESTIONS["effect"], hdp.Study(public=public, schema=SCHEMA))
+    assert "would be refused: treatment_effect needs" in preview(place.settings, place.request)
+    with pytest.raises(hdp.ArgumentError, match="treatment_effect needs"):
         place.answer()
     assert place.spent == 0
 

@@ -12,6 +12,7 @@ from hdpstats._base.errors import HdpError
 from hdpstats.cli import main
 from hdpstats.custodian import answering, open_site, preview, previewing, serving
 from hdpstats.exchange import ReleaseFile, RequestFile
+from hdpstats.exchange.questions import Question
 from hdpstats.ledger import SigningKey
 from hdpstats.records import codec
 from hdpstats.schema.table import PrivateTable
@@ -97,6 +98,24 @@ def test_a_file_that_cannot_be_written_is_had_again_for_nothing(place, monkeypat
     place.answer()
     assert place.spent == 0.5
     assert place.read().to_json()
+
+
+def test_code_that_fails_after_the_answers_keeps_no_release_back(place, monkeypatch):
+    place.ask(*SIMPLE)
+    ask = Question.ask
+
+    def failing(self, study):
+        ask(self, study)
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Question, "ask", failing)
+        place.answer()
+    spent = place.spent
+    assert spent == 0.5
+    assert place.read().to_json()
+    place.answer()
+    assert place.spent == spent
 
 
 def test_a_preview_reads_no_row_and_writes_nothing(place, monkeypatch):

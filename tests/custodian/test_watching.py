@@ -7,12 +7,15 @@ import stat
 import sys
 
 import pytest
+import yaml
 
 import hdpstats.api as hdp
 from hdpstats.custodian import SiteSettings, answering, approve
+from hdpstats.custodian.answering import CARRIED_AGAIN
+from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.watching import Watch
 from hdpstats.exchange import RequestFile, read_result
-from hdpstats.ledger import SigningKey
+from hdpstats.ledger import Ledger, SigningKey
 from hdpstats.sites import LocalSite
 from tests import forked
 from tests.custodian.asked_by_files import PRICES, QUESTIONS, SIMPLE, STUDY, Place
@@ -161,6 +164,35 @@ def test_what_was_charged_in_vain_waits_for_another_approval(tmp_path, monkeypat
     assert (watch.sweep(), release.exists()) == (1, True)
 
 
+def test_a_request_that_ends_the_process_each_time_is_charged_few_times(place, monkeypatch):
+    """As one does that takes more memory than there is, where the system starts the process anew."""
+    asked, release = place.put("one.json")
+    vain = [CARRIED_AGAIN + 1]  # charges whose process was ended
+    monkeypatch.setattr(Ledger, "in_vain", lambda *_: vain[0])
+    watch = place.watch()
+    assert (watch.sweep(), watch.sweep(), place.spent, answers(place)) == (0, 0, 0, [])
+    approve(place.settings, place.inbox / "ann" / "one.json", by="Dr Bos", sha256=asked.sha256, analyst="ann")
+    assert (watch.sweep(), release.exists()) == (1, True)
+    vain[0] = CARRIED_AGAIN
+    place.put("two.json", ("describe", ["x"], {"epsilon": 0.25}))
+    assert watch.sweep() == 1
+
+
+def test_old_requests_are_not_charged_at_another_version_of_the_data(place):
+    asked, release = place.put("one.json")
+    place.watch().sweep()
+    first = release.read_bytes()
+    entries = yaml.safe_load(place.file.read_text())
+    entries["ledger"]["version"] = 2
+    place.file.write_text(yaml.safe_dump(entries))
+    watch = place.watch()
+    assert (watch.sweep(), place.spent, release.read_bytes()) == (0, 0.5, first)
+    place.put("two.json", (*SIMPLE[:2], {"epsilon": 0.25, "replicate": 2}))
+    assert (watch.sweep(), place.spent) == (1, 0.75)
+    approve(place.settings, place.inbox / "ann" / "one.json", by="Dr Bos", sha256=asked.sha256, analyst="ann")
+    assert (watch.sweep(), place.spent, release.read_bytes() != first) == (1, 1.25, True)
+
+
 def test_a_failure_of_one_request_is_in_the_log_and_others_go_on(place, monkeypatch):
     one, _ = place.put("one.json")
     two, release = place.put("two.json", ("describe", ["x"], {"epsilon": 0.25}))
@@ -184,13 +216,37 @@ def test_each_analyst_has_a_turn(place, monkeypatch):
     place.put("late.json", folder="bob")
     seen = []
 
-    def refusing(self, asked, *, analyst):
+    def refusing(self, asked, *, analyst, carried):
         seen.append(analyst)
         raise hdp.SiteError("not today")
 
     monkeypatch.setattr(answering.Exchange, "answer", refusing)
-    place.watch().sweep()
-    assert seen[:2] == ["ann", "bob"]
+    watch = place.watch()
+    watch.sweep()
+    assert seen == ["ann", "bob", "ann", "ann"]
+    seen.clear()
+    place.put("new.json", ("describe", ["x"], {"epsilon": 0.2}))  # what was answered is before nobody
+    for number in range(3):
+        place.put(f"{number}.json", ("describe", ["x"], {"epsilon": 0.3 + number / 100}), folder="bob")
+    watch.sweep()
+    assert seen == ["ann", "bob", "bob", "bob"]
+
+
+def test_who_asks_while_the_requests_of_another_take_long_has_the_next_turn(place, monkeypatch):
+    now, seen = [0.0], []
+    for number in range(3):
+        place.put(f"{number}.json", ("describe", ["x"], {"epsilon": 0.1 + number / 100}))
+
+    def taking_long(self, asked, *, analyst, carried):
+        if not seen:
+            place.put("late.json", folder="bob")
+        seen.append(analyst)
+        now[0] += 600.0
+        raise hdp.SiteError("not today")
+
+    monkeypatch.setattr(answering.Exchange, "answer", taking_long)
+    Watch(place.settings, place.inbox, place.outbox, prices=PRICES, clock=Clock(now=lambda: now[0])).sweep()
+    assert seen == ["ann", "ann", "bob", "ann"]
 
 
 @pytest.mark.parametrize("name", ["../ann", "a/b", ".ann", "a b", ""])
