@@ -175,6 +175,7 @@ def test_nothing_is_charged_before_somebody_approves(tmp_path):
         "request": RequestFile.read(place.request).sha256,
         "analyst": "ann",
         "account": place.ledger.identity,
+        "dataset": "trial",
         "version": 1,
         "epsilon": "1/2",
         "delta": "0",
