@@ -56,17 +56,8 @@ class Approval:
 
     def __post_init__(self) -> None:
         """Refuse what is no approval."""
-        numbers, texts = (
-            (self.version, self.again),
-            (
-                self.request,
-                self.analyst,
-                self.account,
-                self.by,
-                self.at,
-                self.dataset,
-            ),
-        )
+        numbers = self.version, self.again
+        texts = self.request, self.analyst, self.account, self.dataset, self.by, self.at
         if any(type(number) is not int for number in numbers) or any(not isinstance(each, str) for each in texts):
             raise TypeError("no approval")
 

@@ -40,7 +40,7 @@ every coordinate has each stratum of the normal distribution once. Errors are dr
 points in turn.
 
 **How the ridge is taken out.** The ridge may have pulled far, as where public people are treated by the opposite rule
-and epsilon is small. Scores bend on the way: the curvature at its end is not by how much they change. Where curvature
+and epsilon is small. Curvature varies on the way: that at its end is not by how much scores change. Where curvature
 does not depend on outcomes, or hardly as that of counts, the mean of it on the way is,
 
 .. math:: s(\hat\theta_j) - s(\theta_0) = \bar H_j (\hat\theta_j - \theta_0), \qquad
@@ -50,9 +50,9 @@ does not depend on outcomes, or hardly as that of counts, the mean of it on the 
 with :math:`u_j - \theta_0 = -\bar H_j^{-1} (S + b)` exactly. :math:`\bar H_j` is averaged over the points that stand
 for :math:`\theta_0`, and computed by two nodes each (`NODES`). With the curvature at the pooled point in its place an
 estimate that was too far found little curvature there, and went farther: 95 % intervals covered .89 of the coefficients
-at epsilon .15 with 4,000 people and opposite rules, and errors were three times as large (now .95, 200 data sets). So
-it is but for losses of a location, and for hazards, where coefficients also change who is left.
-Sites are weighed with the curvature at the common point all the same, for the reason above.
+at epsilon .15 with 4,000 people and opposite rules, and errors were three times as large (now .95, 200 data sets).
+For losses of a location, and for hazards, where coefficients also change who stays at risk, the curvature at the pooled
+point is taken as before. Sites are weighed with the curvature at the common point in all models, for the reason above.
 
 **Bias.** Scores are not linear, so that :math:`\bar H_j` varies with the error that it is divided by. With ``s''`` the
 derivative of the curvature, and :math:`m_j = -(H_j + \Lambda)^{-1} \Lambda (\theta_0 - c)` what the ridge pulls,
@@ -99,7 +99,7 @@ NODES = (0.5 - 0.5 / 3.0**0.5, 0.5 + 0.5 / 3.0**0.5)
 """Where curvature is evaluated on the way from a released point to a place: Gauss and Legendre's rule of two points."""
 
 AT_CHANGE = 2.0 / 3.0
-"""Where on the way the mean curvature changes with the released point as that there does, times a half."""
+"""A share of the way: the mean curvature changes with the released point by half of what the curvature there does."""
 
 WEAK = 1.25
 """Standard deviation of the prior of these points along a whitened direction, in units of the loss's scale."""

@@ -4,11 +4,11 @@ A site's released point solves ``s(theta) + Lambda (theta - c) + b = 0`` with ``
 
 .. math:: \hat\theta - \theta_0 = -(H + \Lambda)^{-1}\{S + b + \Lambda(\theta_0 - c)\}, \qquad S \sim N(0, J).
 
-The ridge is taken out (it is known): :math:`u = \hat\theta + \hat H^{-1}\Lambda(\hat\theta - c)` is the
-*private-only* estimate, with error about :math:`-H^{-1}(S + b)`; ``H`` is a mean of the curvature on the way that the
-ridge pulled (`hdpstats.inference.combination`). Those of several sites are combined by inverse
-variances (`hdpstats.inference.combination`). Where there is a public fit ``u`` is pooled with it
-(`hdpstats.inference.pooling`), so that public coefficients which differ from the private ones lose their say.
+The ridge is taken out (it is known): :math:`u = \hat\theta + \hat H^{-1}\Lambda(\hat\theta - c)` is the *private-only*
+estimate, with error about :math:`-H^{-1}(S + b)`; ``H`` is a mean of the curvature on the way that the ridge pulled
+(`hdpstats.inference.combination`). Those of several sites are combined by inverse variances
+(`hdpstats.inference.combination`). Where there is a public fit ``u`` is pooled with it (`hdpstats.inference.pooling`),
+so that public coefficients which differ from the private ones lose their say.
 Unshrinking errs where ``H`` does, in proportion to what the ridge pulled: that distance is drawn given all sources.
 
 The distribution of the errors is drawn, not assumed normal: ``b`` from the exact distribution of the mechanism, ``S``

@@ -11,9 +11,9 @@ before can be handed out again; nothing new is released.
 
 **What a head shows.** That nothing before it is missing, never that nothing was charged after it. A head that was
 rewritten after every charge (`KnownHead.is_last`) is the last one of a ledger with one account: to others sites charge
-that have heads of their own. Of any other head only its custodian can know that it is the last,
-since the site was stopped before it was noted, for instance. He says so (``nothing_since``), and is not believed where
-something contradicts him: the copy goes on after the newest head that he names, or lacks a release that was handed out
+that have heads of their own. Of any other head only its custodian can know that it is the last, since the site was
+stopped before it was noted, for instance. He says so (``nothing_since``), and is not believed where something
+contradicts him: the copy goes on after the newest head that he names, or lacks a release that was handed out
 (`KnownHead` of its place) or a query that a site had written down to charge. A release of an account that the copy
 lacks contradicts him as well: the account may have been opened since, and would be opened again with nothing spent.
 
@@ -227,7 +227,7 @@ def restore(
         if not _shows_end(chain, known):
             asked = source.read(_questions) if queries else frozenset()
             _check_last(chain, known, queries, asked, stated=nothing_since, backup=source.place)
-            others += _of_none(chain, queries)
+            others += _of_other_ledgers(chain, queries)
         _check_accounts(chain, others, backup=source.place)
     target = _vacant(path_or_url)
 
@@ -360,7 +360,7 @@ def _check_last(
         )
 
 
-def _of_none(chain: Chain, queries: Sequence[KnownQuery]) -> list[KnownQuery]:
+def _of_other_ledgers(chain: Chain, queries: Sequence[KnownQuery]) -> list[KnownQuery]:
     """Return the queries of a site if no account of theirs is in a copy; some may be of accounts of other ledgers."""
     return [] if any(each.account in _accounts(chain) for each in queries) else list(queries)
 

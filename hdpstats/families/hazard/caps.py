@@ -7,11 +7,10 @@ The loss of interval ``s`` of a person with whitened covariates ``z`` saturates 
 ``g`` being the link's scale (`hdpstats.losses.HazardLink.log_scale`), ``k`` the cause and ``o`` the offset: a function
 of the own covariates only, with public numbers (`hdpstats.records.model.HazardCap`). It is either the margin ``d``
 above the hazard that public rows predict (`relative_cap`), or one level for everybody where there is no public fit
-(`flat_cap`). Where the caps of a
-person add up to more than the total, the whole loss is weighed down (`hdpstats.families.hazard.bounds` says why that
-moves no estimate where the model is true); the sums are those of `hdpstats.families.hazard.spells`, and the constants
-those of `hdpstats.privacy.hazard_sensitivity`. Which margin and total a fit takes, by predicted mean squared error, is
-the choice of `hdpstats.mechanisms.perturbation.hazard_request`.
+(`flat_cap`). Where the caps of a person add up to more than the total, the whole loss is weighed down
+(`hdpstats.families.hazard.bounds` says why that moves no estimate where the model is true); the sums are those of
+`hdpstats.families.hazard.spells`, and the constants those of `hdpstats.privacy.hazard_sensitivity`. Which margin and
+total a fit takes, by predicted mean squared error, is the choice of `hdpstats.mechanisms.perturbation.hazard_request`.
 """
 
 from typing import TYPE_CHECKING, Final
