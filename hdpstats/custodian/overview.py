@@ -13,8 +13,9 @@ import pandas as pd
 
 from hdpstats._base.errors import HdpError
 from hdpstats._base.validation import printable
-from hdpstats.custodian.approvals import REQUIRED, Approval, approval_of
+from hdpstats.custodian.approvals import REQUIRED, Approval, approval_of, changed_since, decided_by
 from hdpstats.custodian.kept_head import caps_of, open_account
+from hdpstats.custodian.previewing import PreviewSite
 from hdpstats.custodian.serving import disclosure
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.timing import Overruns
@@ -125,11 +126,20 @@ def _requests(settings: SiteSettings, ledger: Ledger, folder: Path) -> str:
 
     What cannot be printed is written out: the files are strangers'.
     """
-    lines = list(_lines_of_requests(settings, ledger, folder))
-    return "\n".join(map(printable, lines)) or f"no request file in {folder}"
+    sites: dict[str, PreviewSite] = {}
+    for name in settings.analysts:
+        rows = next(iter(sites.values())).records if sites else None
+        sites[name] = PreviewSite(settings, ledger, analyst=name, rows=rows)
+    lines = [
+        f"an approval for {name} is for these settings: "
+        + "; ".join(f"{each} {value}" for each, value in decided_by(settings, site, name).items())
+        for name, site in sites.items()
+    ]
+    found = list(_lines_of_requests(settings, sites, folder)) or [f"no request file in {folder}"]
+    return "\n".join(map(printable, [*lines, *found]))
 
 
-def _lines_of_requests(settings: SiteSettings, ledger: Ledger, folder: Path) -> Iterator[str]:
+def _lines_of_requests(settings: SiteSettings, sites: Mapping[str, PreviewSite], folder: Path) -> Iterator[str]:
     for path in sorted(folder.rglob("*.json")):
         if not _is_request(path):
             continue
@@ -138,12 +148,22 @@ def _lines_of_requests(settings: SiteSettings, ledger: Ledger, folder: Path) -> 
         except HdpError as error:
             yield f"{path.name}: {error}"
             continue
-        approvals = [approval_of(settings, ledger, asked.sha256, name) for name in settings.analysts]
-        by = [_approved(each) for each in approvals if each is not None]
+        by, good = [], False
+        for name, site in sites.items():
+            approval = approval_of(settings, site, asked.sha256, name)
+            before = approval_of(settings, site, asked.sha256, name, as_then=True)
+            if approval is not None:
+                by.append(_approved(approval))
+                good = True
+            elif before is not None:
+                changed = changed_since(settings, site, before)
+                by.append(f"{_approved(before)} under other settings; changed since: {changed}")
         needed = settings.requests.approval == REQUIRED
         waits = "waits for approval" if needed else "approved by nobody, which is not required"
-        yield f"{path.name} ({asked.sha256[:12]}): {'; '.join(by) or waits}"
+        yield f"{path.name} ({asked.sha256[:12]}): {'; '.join(by if good else [*by, waits])}"
         yield f"    {asked.question}; may spend {asked.question.spending_in_words}"
+        public = "none" if asked.public_sha256 is None else f"those with SHA-256 {asked.public_sha256}"
+        yield f"    schema {asked.schema_sha256}; public rows: {public}"
 
 
 def _is_request(path: Path) -> bool:
