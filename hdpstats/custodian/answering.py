@@ -26,10 +26,10 @@ Processes that answer files for one site take turns (``site.answering.lock`` bes
 import fcntl
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Final, final
+from typing import final
 
 import pandas as pd
 
@@ -44,7 +44,7 @@ from hdpstats.custodian.files import check_file, write_durably
 from hdpstats.custodian.kept_head import open_account
 from hdpstats.custodian.previewing import check_public, considered, recorded
 from hdpstats.custodian.prices import measured
-from hdpstats.custodian.request_costs import RequestCosts
+from hdpstats.custodian.request_costs import CARRIED_AGAIN, RequestCosts
 from hdpstats.custodian.senders import sender_of
 from hdpstats.custodian.serving import open_site, read_rows
 from hdpstats.custodian.settings import SiteSettings
@@ -144,7 +144,11 @@ class AnsweringSite(Site):
         release = self._site.received(asked, analyst=self._analyst)
         if release is None:
             self._check_approved(asked)
-            self._slots.answer(asked, analyst=self._analyst)
+            try:
+                self._slots.answer(asked, analyst=self._analyst)
+            except Exception:
+                self._take_back(asked)
+                raise
             release = self._site.received(asked, analyst=self._analyst)
         if release is None:
             raise SiteError("the ledger does not have what was released; see hdpstats ledger verify")
@@ -162,6 +166,12 @@ class AnsweringSite(Site):
                 argument="approve",
             )
         self._costs.add(query, self._site.cost(query, analyst=self._analyst), charged=True)
+
+    def _take_back(self, query: Query) -> None:
+        """Forget the cost of a query that was refused, where nothing of it was charged."""
+        with suppress(HdpError):
+            if not self._site.in_vain(query) and self._site.received(query, analyst=self._analyst) is None:
+                self._costs.take_back(query)
 
 
 def _refusal(code: str, **numbers: float) -> HdpError:
@@ -185,9 +195,6 @@ def taking_turns(settings: SiteSettings) -> Iterator[None]:
     finally:
         os.close(number)
 
-
-CARRIED_AGAIN: Final = 2
-"""How often what a carrier brings is charged once more without an approval, as its process ended before its release."""
 
 Beside = Callable[[Site], Mapping[str, Site]]
 """Gives a site its place among others: all of them by name."""

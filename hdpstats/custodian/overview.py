@@ -15,6 +15,7 @@ from hdpstats._base.errors import HdpError
 from hdpstats._base.validation import printable
 from hdpstats.custodian.approvals import REQUIRED, Approval, approval_of
 from hdpstats.custodian.kept_head import caps_of, open_account
+from hdpstats.custodian.request_costs import RequestCosts
 from hdpstats.custodian.serving import disclosure
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.timing import Overruns
@@ -141,9 +142,16 @@ def _lines_of_requests(settings: SiteSettings, ledger: Ledger, folder: Path) -> 
         approvals = [approval_of(settings, ledger, asked.sha256, name) for name in settings.analysts]
         by = [_approved(each) for each in approvals if each is not None]
         needed = settings.requests.approval == REQUIRED
+        old = not needed and any(_is_old(settings, ledger, asked, name) for name in settings.analysts)
         waits = "waits for approval" if needed else "approved by nobody, which is not required"
+        waits += "; in a folder it waits for it, as it was charged at another version of the data" if old else ""
         yield f"{path.name} ({asked.sha256[:12]}): {'; '.join(by) or waits}"
         yield f"    {asked.question}; may spend {asked.question.spending_in_words}"
+
+
+def _is_old(settings: SiteSettings, ledger: Ledger, asked: RequestFile, analyst: str) -> bool:
+    """Whether a request of an analyst was charged at another version of the data alone."""
+    return RequestCosts(settings, ledger, asked.sha256, analyst, most=asked.question.most).only_of_other_data
 
 
 def _is_request(path: Path) -> bool:

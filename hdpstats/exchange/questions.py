@@ -19,7 +19,7 @@ from hdpstats.formulas import compile_design
 from hdpstats.mechanisms.registry import prepare
 from hdpstats.models import propensity, treatment_effect
 from hdpstats.models.treatment_effect import requested_effect
-from hdpstats.privacy.budget import Budget, release_delta
+from hdpstats.privacy.budget import Budget, release_delta, release_epsilon
 from hdpstats.records import codec
 from hdpstats.results.propensity import Propensity, admitted_for_errors
 from hdpstats.sites import Study
@@ -90,6 +90,7 @@ def _check_effect(opened: _Effect, epsilon: object, replicate: int) -> None:
 
 
 def _ask_effect(opened: _Effect, spent: Options) -> Any:
+    release_epsilon(spent["epsilon"], allow_large_epsilon=spent.get("allow_large_epsilon", False))
     _check_effect(opened, spent["epsilon"], spent.get("replicate", 1))
     own = {name: value for name, value in spent.items() if name != "propensity_epsilon"}
     shared = {name: value for name, value in own.items() if name != "epsilon"}

@@ -5,14 +5,15 @@ import os
 import signal
 import stat
 import sys
+from dataclasses import replace
 
 import pytest
 import yaml
 
 import hdpstats.api as hdp
 from hdpstats.custodian import SiteSettings, answering, approve
-from hdpstats.custodian.answering import CARRIED_AGAIN
 from hdpstats.custodian.capacity import Clock
+from hdpstats.custodian.request_costs import CARRIED_AGAIN
 from hdpstats.custodian.watching import Watch
 from hdpstats.exchange import RequestFile, read_result
 from hdpstats.ledger import Ledger, SigningKey
@@ -191,6 +192,33 @@ def test_old_requests_are_not_charged_at_another_version_of_the_data(place):
     assert (watch.sweep(), place.spent) == (1, 0.75)
     approve(place.settings, place.inbox / "ann" / "one.json", by="Dr Bos", sha256=asked.sha256, analyst="ann")
     assert (watch.sweep(), place.spent, release.read_bytes() != first) == (1, 1.25, True)
+
+
+def test_what_was_released_for_another_request_is_not_charged_at_another_version_of_the_data(place):
+    """An old request that cost nothing, as its query was released before, is an old one all the same."""
+    asked, _ = place.put("one.json")
+    place.watch().sweep()
+    (place.inbox / "ann" / "one.json").unlink()
+    replace(asked, version="0.0.9").write(place.inbox / "ann" / "two.json")
+    assert (place.watch().sweep(), place.spent) == (1, 0.5)
+    entries = yaml.safe_load(place.file.read_text())
+    entries["ledger"]["version"] = 2
+    place.file.write_text(yaml.safe_dump(entries))
+    assert (place.watch().sweep(), place.spent) == (0, 0.5)
+
+
+def test_what_an_outbox_that_is_away_did_not_take_is_put_there_when_it_is_back(place):
+    asked, release = place.put("one.json")
+    refused, refusal = place.put("two.json", ("describe", ["x", "g"], {"epsilon": 3}))
+    watch, away = place.watch(), place.outbox.with_name("away")
+    place.outbox.rename(away)
+    watch.sweep()
+    assert (watch.sweep(), place.spent) == (2, 0.5)
+    away.rename(place.outbox)
+    assert (watch.sweep(), watch.sweep(), place.spent) == (2, 0, 0.5)
+    assert release.exists()
+    assert refusal.with_name(f"{refused.sha256}.refused.json").exists()
+    assert read_result(release, asked).to_json()
 
 
 def test_a_failure_of_one_request_is_in_the_log_and_others_go_on(place, monkeypatch):

@@ -6,7 +6,7 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats.custodian import open_site
-from hdpstats.custodian.answering import CARRIED_AGAIN
+from hdpstats.custodian.request_costs import CARRIED_AGAIN
 from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.previewing import approve
 from hdpstats.engines import participant as participant_module
