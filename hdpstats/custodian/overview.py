@@ -134,18 +134,19 @@ def _lines_of_requests(settings: SiteSettings, ledger: Ledger, folder: Path) -> 
     for path in sorted(folder.rglob("*.json")):
         if not _is_request(path):
             continue
+        name = repr(str(path.relative_to(folder)))  # in quotes: no name passes for an approval
         try:
             asked = RequestFile.read(path)
         except HdpError as error:
-            yield f"{path.name}: {error}"
+            yield f"{name}: {error}"
             continue
-        approvals = [approval_of(settings, ledger, asked.sha256, name) for name in settings.analysts]
+        approvals = [approval_of(settings, ledger, asked.sha256, each) for each in settings.analysts]
         by = [_approved(each) for each in approvals if each is not None]
         needed = settings.requests.approval == REQUIRED
-        old = not needed and any(_is_old(settings, ledger, asked, name) for name in settings.analysts)
+        old = not needed and any(_is_old(settings, ledger, asked, each) for each in settings.analysts)
         waits = "waits for approval" if needed else "approved by nobody, which is not required"
         waits += "; in a folder it waits for it, as it was charged at another version of the data" if old else ""
-        yield f"{path.name} ({asked.sha256[:12]}): {'; '.join(by) or waits}"
+        yield f"{name} ({asked.sha256[:12]}): {'; '.join(by) or waits}"
         yield f"    {asked.question}; may spend {asked.question.spending_in_words}"
 
 

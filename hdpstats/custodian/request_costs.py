@@ -38,6 +38,10 @@ _DATA: Final = ("dataset", "version")
 _AMOUNTS: Final = ("epsilon", "delta", "mu_squared")
 
 
+class StateError(ArgumentError):
+    """A file of the site's own state cannot be read or written: no fault of a request. Nothing was charged."""
+
+
 @final
 class RequestCosts:
     """What one request of an analyst has cost at one version of a data set.
@@ -114,7 +118,7 @@ class RequestCosts:
             append_line(self._place, line)
             self._written = name, before, before + len(line)
         except OSError as error:
-            raise ArgumentError(
+            raise StateError(
                 f"state: what a request costs cannot be kept in {self._place}: {error.strerror}; nothing was charged",
                 argument="state",
             ) from None
@@ -159,7 +163,7 @@ def _lines(place: Path) -> list[Mapping[str, str]]:
     except FileNotFoundError:
         return []
     except (OSError, ValueError, TypeError, LookupError, ArithmeticError, RecursionError):
-        raise ArgumentError(
+        raise StateError(
             f"state: {place}, with the costs of requests, cannot be read; restore it, or delete what is no whole line "
             "of it",
             argument="state",

@@ -16,7 +16,8 @@ written to.
 It is the verb of `hdpstats.custodian.answering`: the same checks, charges and files. Where the settings ask approval, a
 request waits in INBOX until somebody approves it (``hdpstats site approve``). A file that was looked at is looked at
 again when it changes, and by a process that starts anew; what was answered is handed out again for nothing. Where
-OUTBOX cannot be written, it is answered again at the next look. After the
+OUTBOX cannot be written, or the site's own files of approvals and costs cannot be used, it is looked at again at the
+next look. After the
 data have got another version, requests that were answered at an earlier one wait for an approval, and so does one that
 was charged in vain too often (`hdpstats.custodian.request_costs.CARRIED_AGAIN`). A process that receives SIGTERM or
 SIGINT ends when the request is answered that it is at. Several processes may watch the same folders; they take turns.
@@ -46,6 +47,7 @@ from hdpstats.custodian.answering import Exchange
 from hdpstats.custodian.approvals import NotApproved, approval_of
 from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.kept_head import held_open
+from hdpstats.custodian.request_costs import StateError
 from hdpstats.custodian.senders import sender_of
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.exchange import RequestFile
@@ -189,6 +191,9 @@ class Watch:
             made = self._exchange.answer(asked, analyst=name, carried=True)
         except NotApproved as error:
             self._wait(file, asked, name, why=str(error))
+            return False
+        except StateError as error:
+            log.write(request="file", found=file.name[:100], failed=str(error))
             return False
         except HdpError as error:
             code = str(error.facts.get("code", code_of(error)))

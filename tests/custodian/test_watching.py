@@ -1,5 +1,6 @@
 """A folder of requests: answered, refused or waiting, whoever writes what into it."""
 
+import errno
 import json
 import os
 import signal
@@ -11,7 +12,7 @@ import pytest
 import yaml
 
 import hdpstats.api as hdp
-from hdpstats.custodian import SiteSettings, answering, approve
+from hdpstats.custodian import SiteSettings, answering, approve, request_costs
 from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.request_costs import CARRIED_AGAIN
 from hdpstats.custodian.watching import Watch
@@ -96,6 +97,8 @@ def test_a_refusal_is_one_of_the_services_codes_and_holds_until_the_file_changes
     assert json.loads(refused.read_text()) == expected
     with pytest.raises(hdp.InsufficientBudget, match="more than is left"):
         read_result(refused, asked)
+    with pytest.raises(hdp.ArgumentError, match="the refusal of another request"):
+        read_result(refused, hdp.request("describe", ["x"], STUDY, epsilon=0.5))
     assert watch.sweep() == 0
     assert place.spent == 0
 
@@ -219,6 +222,25 @@ def test_what_an_outbox_that_is_away_did_not_take_is_put_there_when_it_is_back(p
     assert release.exists()
     assert refusal.with_name(f"{refused.sha256}.refused.json").exists()
     assert read_result(release, asked).to_json()
+
+
+def test_files_of_the_site_that_cannot_be_used_refuse_no_request(tmp_path, monkeypatch):
+    place = Folders(tmp_path, requests={"approval": "required"})
+    asked, release = place.put("one.json")
+    approve(place.settings, place.inbox / "ann" / "one.json", by="Dr Bos", sha256=asked.sha256)
+    watch, approvals = place.watch(), place.settings.approvals
+    good = approvals.read_text()
+    approvals.write_text(good[:-5])  # as it is while somebody edits it
+    assert (watch.sweep(), answers(place)) == (0, [])
+    approvals.write_text(good)
+    with monkeypatch.context() as patched:
+        patched.setattr(request_costs, "append_line", full_disk)
+        assert (watch.sweep(), place.spent, answers(place)) == (0, 0, [])
+    assert (watch.sweep(), release.exists()) == (1, True)
+
+
+def full_disk(*_):
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def test_a_failure_of_one_request_is_in_the_log_and_others_go_on(place, monkeypatch):
