@@ -221,6 +221,8 @@ class Question:
                 raise ArgumentError(f"{name} must be given, one number above 0", argument=name)
         if not isinstance(self.spending.get("mechanism", "auto"), str):
             raise ArgumentError("mechanism must be a name", argument="mechanism")
+        if not isinstance(self.spending.get("allow_large_epsilon", False), bool):
+            raise ArgumentError("allow_large_epsilon must be True or False", argument="allow_large_epsilon")
         replicate = {**self.options, **self.spending}.get("replicate", 1)
         if isinstance(replicate, bool) or not isinstance(replicate, int):
             raise ArgumentError("replicate must be a whole number", argument="replicate")

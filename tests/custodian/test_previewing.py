@@ -215,6 +215,12 @@ def test_an_effect_of_an_epsilon_that_no_release_has_is_refused_before_its_prope
     assert place.spent == 0
 
 
+@pytest.mark.parametrize("said", ["no", "false", 1])
+def test_no_word_allows_a_large_epsilon(place, said):
+    with pytest.raises(hdp.ArgumentError, match="allow_large_epsilon must be True or False"):
+        place.ask("logit", "y ~ x", {"epsilon": 100, "allow_large_epsilon": said})
+
+
 def test_what_waits_in_a_folder_is_said_to_wait_where_nobody_need_approve(place, monkeypatch):
     asked = place.ask(*SIMPLE)
     monkeypatch.setattr(Ledger, "in_vain", lambda *_: CARRIED_AGAIN + 1)

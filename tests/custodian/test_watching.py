@@ -13,6 +13,7 @@ import yaml
 
 import hdpstats.api as hdp
 from hdpstats.custodian import SiteSettings, answering, approve, request_costs
+from hdpstats.custodian.answering import ENDED
 from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.request_costs import CARRIED_AGAIN
 from hdpstats.custodian.watching import Watch
@@ -222,6 +223,34 @@ def test_what_an_outbox_that_is_away_did_not_take_is_put_there_when_it_is_back(p
     assert release.exists()
     assert refusal.with_name(f"{refused.sha256}.refused.json").exists()
     assert read_result(release, asked).to_json()
+
+
+def test_a_request_that_ends_each_process_does_not_keep_the_others(place, monkeypatch):
+    """As one does before its charge whose public rows and terms take more memory than there is."""
+    deadly, release = place.put("one.json")
+    place.put("two.json", ("describe", ["x"], {"epsilon": 0.25}), folder="bob")
+    asking = answering.Exchange._ask
+
+    def ending(self, asked, *rest):
+        return os._exit(9) if asked.sha256 == deadly.sha256 else asking(self, asked, *rest)
+
+    watch = place.watch()
+    monkeypatch.setattr(answering.Exchange, "_ask", ending)
+    for _ in range(ENDED):
+        child = os.fork()
+        if not child:
+            watch.sweep()
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    assert answers(place) == []
+    watch.sweep()
+    assert release.with_name(f"{deadly.sha256}.refused.json").exists()
+    assert [name.split("/")[0] for name in answers(place)] == ["ann", "bob"]
+    assert place.spent == 0.25
+    monkeypatch.undo()
+    place.request = place.inbox / "ann" / "one.json"
+    place.answer(analyst="ann")  # the custodian has it answered, and then it is as any other
+    assert (place.watch().sweep(), release.exists()) == (2, True)
 
 
 def test_files_of_the_site_that_cannot_be_used_refuse_no_request(tmp_path, monkeypatch):
