@@ -37,15 +37,16 @@ from typing import Final, final
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError, HdpError, SiteError
+from hdpstats._base.new_files import check_new, new_file
 from hdpstats._base.work import Prices
 from hdpstats.custodian import log
 from hdpstats.custodian.analysis_time import AnalysisTime
 from hdpstats.custodian.app import read_query
-from hdpstats.custodian.approvals import NotApproved, approval_of, charges_approved
+from hdpstats.custodian.approvals import Approval, NotApproved, approval_of, charges_approved
 from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.files import check_file, write_durably
 from hdpstats.custodian.kept_head import open_account
-from hdpstats.custodian.previewing import check_public, considered, recorded
+from hdpstats.custodian.previewing import check_approved, check_public, considered, recorded
 from hdpstats.custodian.prices import measured
 from hdpstats.custodian.request_costs import CARRIED_AGAIN, RequestCosts
 from hdpstats.custodian.senders import sender_of
@@ -79,11 +80,12 @@ class AnsweringSite(Site):
         slots: Slots,
         costs: RequestCosts,
         again: int | None,
+        composed: bool = False,
     ) -> None:
         self.time = AnalysisTime(settings.limits.analysis)
         self._site, self._limits, self._slots, self._analyst = site, settings.limits, slots, analyst
         self._permissions = settings.analysts[analyst]
-        self._costs, self._again, self._in_vain = costs, again, 0
+        self._costs, self._again, self._in_vain, self._composed = costs, again, 0, composed
         self.answers: dict[str, tuple[Query, Release]] = {}
         self.refusal: BaseException | None = None
 
@@ -168,6 +170,9 @@ class AnsweringSite(Site):
                 "charged now",
                 argument="approve",
             )
+        new = self._site.received(query) is None  # else the account is charged nothing, and the analyst's cap alone
+        if self._composed and new and not self._site.ledger.affords(self._costs.left, self._analyst):
+            raise _refusal("insufficient-budget")
         self._costs.add(query, self._site.cost(query, analyst=self._analyst), charged=True)
 
     def _take_back(self, query: Query) -> None:
@@ -283,6 +288,10 @@ class Exchange:
         """The account of the site."""
         return self._site.ledger
 
+    def approval(self, sha256: str, analyst: str) -> Approval | None:
+        """Return who approved a request of an analyst for what this site is now; None where nobody did."""
+        return approval_of(self.settings, self._site, sha256, analyst)
+
     def facts(self, asked: RequestFile) -> ReleaseFile:
         """Return a file without answers, for a request that several sites answer: the public facts about this one."""
         return self._file(asked, {})
@@ -326,6 +335,7 @@ class Exchange:
                 analyst=analyst,
                 slots=self._slots,
                 costs=costs,
+                composed=asked.question.is_composed,
                 again=self._again(asked, analyst, costs, carried=brought),
             )
             sites = answering if beside is None else beside(answering)
@@ -333,9 +343,11 @@ class Exchange:
                 with self._slots.request(analyst), asked.in_its_recipe():
                     answering.time.run(partial(self._ask, asked, sites, public, quorum))
             except HdpError as error:
-                nothing = answering.refusal is None and not answering.answers
-                if nothing or error.facts.get("code") == "too-long":
+                too_long = error.facts.get("code") == "too-long"
+                if not answering.answers or (too_long and answering.refusal is not None):
                     raise  # else reading the release file raises the same: it is about what was released
+                if too_long:  # what was released leaves all the same, and whether more would be asked is not known
+                    log.write(request="file", sha256=asked.sha256, ended=str(error), answers=len(answering.answers))
             except Exception as error:
                 if answering.refusal is not None or not answering.answers:
                     raise SiteError(
@@ -363,10 +375,10 @@ class Exchange:
         What a carrier brings may be old: where it was charged at another version of the data alone, or at other data of
         the account, somebody approves that it is charged at these.
         """
-        approved = charges_approved(self.settings, self.ledger, asked, analyst)
+        approved = charges_approved(self.settings, self._site, asked, analyst)
         if approved is not None or not carried:
             return approved
-        approval = approval_of(self.settings, self.ledger, asked.sha256, analyst)
+        approval = self.approval(asked.sha256, analyst)
         if approval is None and costs.only_of_other_data:
             raise NotApproved(
                 f"approve must name who approves this request for version {self.ledger.version} of the data: it was "
@@ -430,33 +442,21 @@ def answer(
     name = sender_of(settings, asked, analyst)
     rows = None if public is None else read_rows(public)
     asked.public_table(settings.dictionary, settings.persons.unit, rows)
-    _check_out(out, request)
+    same = partial(ReleaseFile.is_at, request=asked.sha256, account=open_account(settings).identity)
+    check_new(out, same=same, ending="; nothing was charged")
     if by is not None and sha256 is not None:
         recorded(settings, considered(settings, asked, name, public), by=by, sha256=sha256)
     exchange = _opened(settings, asked, name, prices, clock)
     made = exchange.answer(asked, analyst=name, public=rows)
     try:
-        write_durably(out, made.to_json() + "\n")
-    except OSError as error:
-        raise ArgumentError(
-            f"out: {out} cannot be written: {error.strerror}; answer the same request again, which costs nothing",
-            argument="out",
-        ) from None
+        with new_file(out, same=same) as place:
+            write_durably(place, made.to_json() + "\n")
+    except ArgumentError as error:
+        raise ArgumentError(f"{error}; answer the same request again, which costs nothing", argument="out") from None
     return made
 
 
 def _opened(settings: SiteSettings, asked: RequestFile, analyst: str, prices: Prices | None, clock: Clock) -> Exchange:
     """Open a site; what nobody approved is refused before a row is read."""
-    charges_approved(settings, open_account(settings), asked, analyst)
+    check_approved(settings, asked, analyst)
     return Exchange(settings, prices=prices, clock=clock)
-
-
-def _check_out(out: Path, request: Path) -> None:
-    """Refuse a release file that could not be written, or would replace the request, before anything is charged."""
-    if not os.access(out.absolute().parent, os.W_OK):
-        reason = f"this process cannot write in the folder of {out}"
-    elif out.is_dir() or (out.exists() and out.samefile(request)):
-        reason = f"{out} is a folder, or the request"
-    else:
-        return
-    raise ArgumentError(f"out: {reason}; nothing was charged", argument="out")

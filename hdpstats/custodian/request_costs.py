@@ -75,6 +75,14 @@ class RequestCosts:
         self._costs, self.only_of_other_data = self._read()
         self._written: tuple[str, int, int] | None = None
 
+    @property
+    def left(self) -> Spend:
+        """What it may cost yet."""
+        spent = sum(self._costs.values(), NOTHING)
+        return Spend(
+            max(self._most.epsilon - spent.epsilon, Fraction(0)), max(self._most.delta - spent.delta, Fraction(0))
+        )
+
     def add(self, query: Query, cost: Spend, *, charged: bool) -> None:
         """Count a query, once; durably where it is about to be charged, and where it is the request's first.
 

@@ -44,7 +44,7 @@ from hdpstats._base.validation import real
 from hdpstats._base.work import Prices
 from hdpstats.custodian import log
 from hdpstats.custodian.answering import Exchange
-from hdpstats.custodian.approvals import NotApproved, approval_of
+from hdpstats.custodian.approvals import NotApproved
 from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.kept_head import held_open
 from hdpstats.custodian.request_costs import StateError
@@ -211,7 +211,7 @@ class Watch:
     def _approved(self, sha256: str, analyst: str) -> int | None:
         """Return how many charges in vain a request was approved with; None where it was not, or nothing tells."""
         try:
-            approval = approval_of(self._settings, self._exchange.ledger, sha256, analyst)
+            approval = self._exchange.approval(sha256, analyst)
         except HdpError as error:
             log.write(failed=f"approvals cannot be read: {log.cause(error)}")
             return None

@@ -136,6 +136,15 @@ class ReleaseFile:
         return cls.from_bytes(read_bytes(path, name="release"), place=path)
 
     @classmethod
+    def is_at(cls, path: Place, *, request: str, account: str) -> bool:
+        """Whether a file is the release file of a request, by its SHA-256, that was charged to an account."""
+        try:
+            found = cls.read(path)
+        except HdpError:
+            return False
+        return found.request_sha256 == request and found.facts.account == account
+
+    @classmethod
     def from_bytes(cls, content: bytes, *, place: Place = "release") -> "ReleaseFile":
         """Read the bytes of a file; see `read`."""
         _check_answered(content)

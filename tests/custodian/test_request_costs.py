@@ -47,6 +47,7 @@ def test_another_request_has_its_own_costs(place):
     for replicate in (1, 2):
         place.ask(kind, what, options | {"replicate": replicate})
         place.answer()
+        place.release.unlink()  # that of another request is not replaced
     assert place.spent == 1
 
 
@@ -56,6 +57,7 @@ def test_what_is_refused_before_a_charge_is_taken_back(tmp_path, monkeypatch):
     kind, what, options = SIMPLE
     place.ask(kind, what, options)
     place.answer()
+    place.release.unlink()
     before = place.settings.request_costs.read_text()
     for replicate in (2, 3):
         place.ask(kind, what, options | {"replicate": replicate})

@@ -93,7 +93,7 @@ def write_job(
     return asked
 
 
-def read_job(folder: Path, request: Path, *, keys: Mapping[str, Path] | None = None) -> tuple[SeveralSites, Any]:
+def read_job(folder: Path, request: Path, *, keys: Mapping[str, Path | None] | None = None) -> tuple[SeveralSites, Any]:
     """Read what a job left, and make its result from the release files: spends nothing, and believes no server.
 
     Parameters
@@ -103,7 +103,8 @@ def read_job(folder: Path, request: Path, *, keys: Mapping[str, Path] | None = N
     request
         The request that was sent.
     keys
-        The public keys of sites by name: every release of such a site must be signed with it.
+        The public keys of sites by name: every release of such a site must be signed with it. Where any site is named,
+        all must be that have sent a release; None for a site whose releases are taken unsigned.
 
     Returns
     -------
@@ -120,8 +121,15 @@ def read_job(folder: Path, request: Path, *, keys: Mapping[str, Path] | None = N
     strange = set(keys or {}) - set(names)
     if strange:
         raise ArgumentError(f"keys must be of sites that were asked, not {', '.join(sorted(strange))}", argument="keys")
+    without = sorted(set(releases) - set(keys or releases))
+    if without:
+        raise ArgumentError(
+            f"keys must have one for each site with a release file, and have none for {', '.join(without)}: give its "
+            "public key (--key SITE=STEM.pub), or say that nothing shows who wrote its file (--unsigned SITE)",
+            argument="keys",
+        )
     for name, key in (keys or {}).items():
-        if name in releases:
+        if name in releases and key is not None:
             releases[name].check_signature(VerifyingKey.read(key))
     several = SeveralSites(asked=tuple(names), releases=releases, left=left)
     absent = [name for name in several.present if name not in releases]
