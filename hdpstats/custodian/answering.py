@@ -20,13 +20,16 @@ it comes from its custodian, and `CARRIED_AGAIN` times where a carrier or a fold
 process each time, and a query that takes more memory than there is does. What is brought so and was charged at another
 version of the data alone is not charged at this one before somebody approves it: old files come again.
 
-Processes that answer files for one site take turns (``site.answering.lock`` beside the other state).
+Processes that answer files for one site take turns (``site.answering.lock`` beside the other state). What a carrier or
+a folder brings and ended `ENDED` processes that answered it is refused, so that those started anew come to the others.
 """
 
 import fcntl
+import json
+import math
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final, final
@@ -45,7 +48,7 @@ from hdpstats.custodian.files import check_file, write_durably
 from hdpstats.custodian.kept_head import open_account
 from hdpstats.custodian.previewing import check_approved, check_public, considered, recorded
 from hdpstats.custodian.prices import measured
-from hdpstats.custodian.request_costs import RequestCosts
+from hdpstats.custodian.request_costs import CARRIED_AGAIN, RequestCosts
 from hdpstats.custodian.senders import sender_of
 from hdpstats.custodian.serving import open_site, read_rows
 from hdpstats.custodian.settings import SiteSettings
@@ -146,7 +149,11 @@ class AnsweringSite(Site):
         release = self._site.received(asked, analyst=self._analyst)
         if release is None:
             self._check_approved(asked)
-            self._slots.answer(asked, analyst=self._analyst)
+            try:
+                self._slots.answer(asked, analyst=self._analyst)
+            except Exception:
+                self._take_back(asked)
+                raise
             release = self._site.received(asked, analyst=self._analyst)
         if release is None:
             raise SiteError("the ledger does not have what was released; see hdpstats ledger verify")
@@ -168,6 +175,12 @@ class AnsweringSite(Site):
             raise _refusal("insufficient-budget")
         self._costs.add(query, self._site.cost(query, analyst=self._analyst), charged=True)
 
+    def _take_back(self, query: Query) -> None:
+        """Forget the cost of a query that was refused, where nothing of it was charged."""
+        with suppress(HdpError):
+            if not self._site.in_vain(query) and self._site.received(query, analyst=self._analyst) is None:
+                self._costs.take_back(query)
+
 
 def _refusal(code: str, **numbers: float) -> HdpError:
     refusal = CODES[code]
@@ -175,9 +188,24 @@ def _refusal(code: str, **numbers: float) -> HdpError:
     return refusal.error(refusal.message + added, code=code, **numbers)
 
 
+ENDED: Final = 5
+"""How often processes may end while they answer what a carrier or a folder brings, before it is refused unread."""
+
+_REMEMBERED: Final = 100
+
+
 @contextmanager
-def taking_turns(settings: SiteSettings) -> Iterator[None]:
-    """Run a block that no other process runs for the same site; it is open to others when this process ends."""
+def taking_turns(settings: SiteSettings, sha256: str, *, most: float) -> Iterator[None]:
+    """Run a block that no other process runs for the same site; it is open to others when this process ends.
+
+    The file of the lock says how often a process ended in the block for a request: one that takes more memory than
+    there is must not end each process that is started anew, and so keep the requests of others.
+
+    Raises
+    ------
+    SiteError
+        That was ``most`` times since the request was last answered or refused. Nothing was charged now.
+    """
     place = settings.answering
     check_file(place, name="state")
     try:
@@ -186,13 +214,37 @@ def taking_turns(settings: SiteSettings) -> Iterator[None]:
         raise ArgumentError(f"state: {place} cannot be written: {error.strerror}", argument="state") from None
     try:
         fcntl.flock(number, fcntl.LOCK_EX)
-        yield
+        begun = _begun(number)
+        ended = begun.pop(sha256, 0)
+        if ended >= most:
+            raise SiteError(
+                f"{ended} processes of the site ended while they answered this request: it may take more memory than "
+                "there is. Nothing was charged now; its custodian can have it answered (hdpstats site answer)"
+            )
+        _keep(number, begun | {sha256: ended + 1})
+        try:
+            yield
+        finally:
+            _keep(number, begun)
     finally:
         os.close(number)
 
 
-CARRIED_AGAIN: Final = 2
-"""How often what a carrier brings is charged once more without an approval, as its process ended before its release."""
+def _begun(number: int) -> dict[str, int]:
+    """Return how often each request was begun and not ended, as the open file of the lock says; nothing else."""
+    try:
+        counts = json.loads(os.pread(number, 1_000_000, 0) or b"{}")
+        return {str(sha256): int(count) for sha256, count in counts.items()}
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):  # not written whole
+        return {}
+
+
+def _keep(number: int, begun: Mapping[str, int]) -> None:
+    """Keep the latest of them; where there is no room, nothing is remembered."""
+    with suppress(OSError):
+        os.ftruncate(number, 0)
+        os.pwrite(number, json.dumps(dict(list(begun.items())[-_REMEMBERED:])).encode(), 0)
+
 
 Beside = Callable[[Site], Mapping[str, Site]]
 """Gives a site its place among others: all of them by name."""
@@ -274,7 +326,8 @@ class Exchange:
         HdpError
             What the site raises; what was charged before stays charged, and the same request goes on from there.
         """
-        with taking_turns(self.settings):
+        brought = carried or beside is not None
+        with taking_turns(self.settings, asked.sha256, most=ENDED if brought else math.inf):
             costs = RequestCosts(self.settings, self.ledger, asked.sha256, analyst, most=asked.question.most)
             answering = AnsweringSite(
                 self._site,
@@ -283,7 +336,7 @@ class Exchange:
                 slots=self._slots,
                 costs=costs,
                 composed=asked.question.is_composed,
-                again=self._again(asked, analyst, costs, carried=carried or beside is not None),
+                again=self._again(asked, analyst, costs, carried=brought),
             )
             sites = answering if beside is None else beside(answering)
             try:

@@ -31,6 +31,7 @@ from typing import Final, final
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import text
 from hdpstats.custodian.files import append_to, check_file
+from hdpstats.custodian.request_costs import StateError
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.exchange import RequestFile
 from hdpstats.ledger import Ledger
@@ -114,7 +115,7 @@ def approval_of(
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, RecursionError):
-        raise ArgumentError(
+        raise StateError(
             f"state: {place}, with the approvals, cannot be read; restore it, or delete what is no whole line of it",
             argument="state",
         ) from None

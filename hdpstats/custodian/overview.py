@@ -16,6 +16,7 @@ from hdpstats._base.validation import printable
 from hdpstats.custodian.approvals import REQUIRED, Approval, approval_of, changed_since, decided_by
 from hdpstats.custodian.kept_head import caps_of, open_account
 from hdpstats.custodian.previewing import PreviewSite
+from hdpstats.custodian.request_costs import RequestCosts
 from hdpstats.custodian.serving import disclosure
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.timing import Overruns
@@ -143,10 +144,11 @@ def _lines_of_requests(settings: SiteSettings, sites: Mapping[str, PreviewSite],
     for path in sorted(folder.rglob("*.json")):
         if not _is_request(path):
             continue
+        found = repr(str(path.relative_to(folder)))  # in quotes: no name passes for an approval
         try:
             asked = RequestFile.read(path)
         except HdpError as error:
-            yield f"{path.name}: {error}"
+            yield f"{found}: {error}"
             continue
         by, good = [], False
         for name, site in sites.items():
@@ -159,11 +161,18 @@ def _lines_of_requests(settings: SiteSettings, sites: Mapping[str, PreviewSite],
                 changed = changed_since(settings, site, before)
                 by.append(f"{_approved(before)} under other settings; changed since: {changed}")
         needed = settings.requests.approval == REQUIRED
+        old = not needed and any(_is_old(settings, site.ledger, asked, name) for name, site in sites.items())
         waits = "waits for approval" if needed else "approved by nobody, which is not required"
-        yield f"{path.name} ({asked.sha256[:12]}): {'; '.join(by if good else [*by, waits])}"
+        waits += "; in a folder it waits for it, as it was charged at another version of the data" if old else ""
+        yield f"{found} ({asked.sha256[:12]}): {'; '.join(by if good else [*by, waits])}"
         yield f"    {asked.question}; may spend {asked.question.spending_in_words}"
         public = "none" if asked.public_sha256 is None else f"those with SHA-256 {asked.public_sha256}"
         yield f"    schema {asked.schema_sha256}; public rows: {public}"
+
+
+def _is_old(settings: SiteSettings, ledger: Ledger, asked: RequestFile, analyst: str) -> bool:
+    """Whether a request of an analyst was charged at another version of the data alone."""
+    return RequestCosts(settings, ledger, asked.sha256, analyst, most=asked.question.most).only_of_other_data
 
 
 def _is_request(path: Path) -> bool:

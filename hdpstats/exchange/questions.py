@@ -220,8 +220,7 @@ class Question:
             value = self.spending.get(name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
                 raise ArgumentError(f"{name} must be given, one number above 0", argument=name)
-        if not isinstance(self.spending.get("mechanism", "auto"), str):
-            raise ArgumentError("mechanism must be a name", argument="mechanism")
+        _check_words(self.spending)
         replicate = {**self.options, **self.spending}.get("replicate", 1)
         if isinstance(replicate, bool) or not isinstance(replicate, int):
             raise ArgumentError("replicate must be a whole number", argument="replicate")
@@ -268,6 +267,13 @@ class Question:
     def spending_in_words(self) -> str:
         """What may be spent, and how."""
         return _listed(self.spending).removeprefix("; ")
+
+
+def _check_words(spending: Options) -> None:
+    """Refuse a mechanism that is no name, and a word that would pass for True."""
+    for name, kind, what in (("mechanism", str, "a name"), ("allow_large_epsilon", bool, "True or False")):
+        if name in spending and not isinstance(spending[name], kind):
+            raise ArgumentError(f"{name} must be {what}", argument=name)
 
 
 def _listed(values: Options) -> str:

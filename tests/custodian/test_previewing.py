@@ -6,14 +6,17 @@ import os
 import tracemalloc
 
 import pytest
+import yaml
 
 import hdpstats.api as hdp
 from hdpstats import __version__
 from hdpstats.cli import main
-from hdpstats.custodian import preview
+from hdpstats.custodian import overview, preview
 from hdpstats.custodian.analysis_time import AnalysisTime
+from hdpstats.custodian.request_costs import CARRIED_AGAIN
 from hdpstats.exchange import RequestFile
 from hdpstats.exchange.questions import Question
+from hdpstats.ledger import Ledger
 from hdpstats.records import codec
 from tests.custodian.asked_by_files import QUESTIONS, SIMPLE, STUDY, Place
 from tests.custodian.institution import EVERYTHING
@@ -201,6 +204,40 @@ def test_an_effect_whose_errors_would_rest_on_no_rows_is_refused_before_its_prop
     with pytest.raises(hdp.ArgumentError, match="treatment_effect needs"):
         place.answer()
     assert place.spent == 0
+
+
+@pytest.mark.parametrize("epsilon", [1e-7, 60, 1e14])
+def test_an_effect_of_an_epsilon_that_no_release_has_is_refused_before_its_propensity_is_charged(place, epsilon):
+    kind, formula, options = QUESTIONS["effect"]
+    place.ask(kind, formula, options | {"epsilon": epsilon})
+    with pytest.raises(hdp.HdpError, match="epsilon"):
+        place.answer()
+    assert place.spent == 0
+
+
+@pytest.mark.parametrize("said", ["no", "false", 1])
+def test_no_word_allows_a_large_epsilon(place, said):
+    with pytest.raises(hdp.ArgumentError, match="allow_large_epsilon must be True or False"):
+        place.ask("logit", "y ~ x", {"epsilon": 100, "allow_large_epsilon": said})
+
+
+def test_what_waits_in_a_folder_is_said_to_wait_where_nobody_need_approve(place, monkeypatch):
+    asked = place.ask(*SIMPLE)
+    monkeypatch.setattr(Ledger, "in_vain", lambda *_: CARRIED_AGAIN + 1)
+    assert "it was charged 3 times in vain, and waits in a folder" in preview(place.settings, place.request)
+    monkeypatch.undo()
+    assert "not approved by anybody, which the settings do not require" in preview(place.settings, place.request)
+    place.answer()
+    entries = yaml.safe_load(place.file.read_text())
+    entries["ledger"]["version"] = 2
+    place.file.write_text(yaml.safe_dump(entries))
+    words = "it was charged at another version of the data, and waits in a folder until --approve NAME"
+    assert words in preview(place.settings, place.request)
+    waiting = "in a folder it waits for it, as it was charged at another version of the data"
+    assert waiting in overview(place.settings, requests=place.request.parent)
+    place.answer(by="Dr Bos", sha256=asked.sha256)
+    assert words not in preview(place.settings, place.request)
+    assert waiting not in overview(place.settings, requests=place.request.parent)
 
 
 def test_a_request_of_another_version_is_said_to_be(place):

@@ -1,19 +1,16 @@
 """Jobs for FLARE: a folder that `nvflare job submit`, or a session, takes; and how what came of one is read."""
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from hdpstats._base.errors import ArgumentError, SiteError
 from hdpstats._base.validation import real
 from hdpstats.engines.collecting import TASKS, in_fixed_words
-from hdpstats.engines.flare import CONTROLLER, EXECUTOR, KNOWN, REQUEST
+from hdpstats.engines.flare import CONTROLLER, EXECUTOR, KNOWN, NAME, REQUEST
 from hdpstats.exchange import ReleaseFile, RequestFile, SeveralSites
 from hdpstats.ledger.signing import VerifyingKey
-
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 
 
 def write_job(
@@ -56,7 +53,7 @@ def write_job(
     known = {name: each for name, each in before.items() if name in names}
     if any(each.request_sha256 != asked.sha256 for each in known.values()):
         raise ArgumentError("after must be what a job of the same request left", argument="after")
-    if not names or len(set(names)) < len(names) or not all(_NAME.fullmatch(name) for name in names):
+    if not names or len(set(names)) < len(names) or not all(NAME.fullmatch(name) for name in names):
         raise ArgumentError("sites must be names of FLARE's sites, each once", argument="sites")
     config = out / "app" / "config"
     try:
@@ -152,7 +149,7 @@ def _left_by(folder: Path) -> tuple[list[str], dict[str, str], dict[str, Release
         left = {name: in_fixed_words(reason) for name, reason in fields["left"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         names, left = [], {}
-    if not (names and all(_NAME.fullmatch(name) for name in names)):  # the server's words
+    if not (names and all(NAME.fullmatch(name) for name in names)):  # the server's words
         raise ArgumentError(f"folder: {place} cannot be read", argument="folder")
-    files = {name: place.parent / "releases" / f"{name}.json" for name in names if _NAME.fullmatch(name)}
+    files = {name: place.parent / "releases" / f"{name}.json" for name in names if NAME.fullmatch(name)}
     return names, left, {name: ReleaseFile.read(file) for name, file in files.items() if file.is_file()}
