@@ -88,10 +88,15 @@ def pytest_collection():
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collect_file(file_path):
-    """Look for doctests in the packages only: looking for them would import helpers and notebooks of tests."""
+    """Look for doctests in modules of the packages that have a prompt: it takes long in each, and imports helpers."""
     collected = yield
-    of_tests = TESTS in file_path.parents
-    return [each for each in collected if not (of_tests and isinstance(each, DoctestModule))]
+    if any(isinstance(each, DoctestModule) for each in collected) and not _has_examples(file_path):
+        return [each for each in collected if not isinstance(each, DoctestModule)]
+    return collected
+
+
+def _has_examples(path):
+    return TESTS not in path.parents and ">>>" in path.read_text(encoding="utf-8")
 
 
 @pytest.hookimpl(wrapper=True)
