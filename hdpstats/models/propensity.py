@@ -136,8 +136,8 @@ class PropensityRequest:
     def check(self, epsilon: object, *, replicate: int = 1, allow_large_epsilon: bool = False) -> None:
         """Refuse a fit that public facts predict to be without a coefficient, so that no weights follow from it.
 
-        So it is where public people are nearly all treated, or nearly none, or the covariates decide who is: the private
-        estimate is read at a curvature that they tell next to nothing of.
+        So it is where public people are nearly all treated, or nearly none, or the covariates decide who is: the
+        private estimate is read at a curvature that they tell next to nothing of.
 
         Raises
         ------

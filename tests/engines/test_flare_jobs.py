@@ -113,7 +113,19 @@ def test_releases_of_a_job_are_checked_with_keys(tmp_path, request_file):
     folder = left_by(tmp_path / "left", several, asked)
     read_job(folder, request_file, keys=dict.fromkeys(NAMES, public))
     with pytest.raises(hdp.LedgerError):
-        read_job(folder, request_file, keys={"east": other})
+        read_job(folder, request_file, keys=dict.fromkeys(NAMES, public) | {"east": other})
+    with pytest.raises(hdp.ArgumentError, match=r"none for north, south: .*--unsigned SITE"):
+        read_job(folder, request_file, keys={"east": public})
+    read_job(folder, request_file, keys={"east": public, "north": None, "south": None})
+    words = ["flare", "result", str(request_file), str(folder), "--out", str(tmp_path / "r.json")]
+    east = ["--key", f"east={public}"]
+    assert main([*words, *east]) == 2
+    assert main([*words, *east, "--unsigned", "north", "--unsigned", "east"]) == 2
+    assert not (tmp_path / "r.json").exists()
+    assert main([*words, *east, "--unsigned", "north", "--unsigned", "south"]) == 0
+    (folder / "workspace/hdpstats/releases/south.json").unlink()
+    with pytest.raises(hdp.SiteError, match="no release file of south"):
+        read_job(folder, request_file, keys={"east": public, "north": public})
     with pytest.raises(hdp.ArgumentError, match="keys must be of sites that were asked"):
         read_job(folder, request_file, keys={"west": public})
 
