@@ -16,7 +16,7 @@ from hdpstats._base.validation import printable
 from hdpstats.custodian.approvals import REQUIRED, Approval, approval_of, changed_since, decided_by
 from hdpstats.custodian.kept_head import caps_of, open_account
 from hdpstats.custodian.previewing import PreviewSite
-from hdpstats.custodian.request_costs import RequestCosts
+from hdpstats.custodian.request_costs import CARRIED_AGAIN, OTHER_DATA, RequestCosts
 from hdpstats.custodian.serving import disclosure
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.timing import Overruns
@@ -141,6 +141,8 @@ def _requests(settings: SiteSettings, ledger: Ledger, folder: Path) -> str:
 
 
 def _lines_of_requests(settings: SiteSettings, sites: Mapping[str, PreviewSite], folder: Path) -> Iterator[str]:
+    needed = settings.requests.approval == REQUIRED
+    vain = {name: site.ledger.all_in_vain(str(site.terms)) for name, site in sites.items()}
     for path in sorted(folder.rglob("*.json")):
         if not _is_request(path):
             continue
@@ -150,29 +152,34 @@ def _lines_of_requests(settings: SiteSettings, sites: Mapping[str, PreviewSite],
         except HdpError as error:
             yield f"{found}: {error}"
             continue
-        by, good = [], False
+        by, good, old, often = [], False, False, False
         for name, site in sites.items():
+            most, terms = asked.question.most, site.terms
+            costs = RequestCosts(settings, site.ledger, asked.sha256, name, most=most, terms=terms)
             approval = approval_of(settings, site, asked.sha256, name)
             before = approval_of(settings, site, asked.sha256, name, as_then=True)
+            covered = 0 if approval is None else approval.again
+            used_up = costs.in_vain(vain[name]) > (covered if needed else max(covered, CARRIED_AGAIN))
+            old, often = old or costs.only_of_other_data, often or used_up
             if approval is not None:
-                by.append(_approved(approval))
-                good = True
+                by.append(f"{_approved(approval)}{', before a charge was in vain' if used_up else ''}")
+                good = good or not used_up
             elif before is not None:
                 changed = changed_since(settings, site, before)
                 by.append(f"{_approved(before)} under other settings; changed since: {changed}")
-        needed = settings.requests.approval == REQUIRED
-        old = not needed and any(_is_old(settings, site.ledger, asked, name) for name, site in sites.items())
-        waits = "waits for approval" if needed else "approved by nobody, which is not required"
-        waits += "; in a folder it waits for it, as it was charged at another version of the data" if old else ""
-        yield f"{found} ({asked.sha256[:12]}): {'; '.join(by if good else [*by, waits])}"
+        yield f"{found} ({asked.sha256[:12]}): {'; '.join(by if good else [*by, _waits(needed, old, often)])}"
         yield f"    {asked.question}; may spend {asked.question.spending_in_words}"
         public = "none" if asked.public_sha256 is None else f"those with SHA-256 {asked.public_sha256}"
         yield f"    schema {asked.schema_sha256}; public rows: {public}"
 
 
-def _is_old(settings: SiteSettings, ledger: Ledger, asked: RequestFile, analyst: str) -> bool:
-    """Whether a request of an analyst was charged at another version of the data alone."""
-    return RequestCosts(settings, ledger, asked.sha256, analyst, most=asked.question.most).only_of_other_data
+def _waits(needed: bool, old: bool, often: bool) -> str:
+    """Say whether a request that nobody approved, as it is now, waits."""
+    if needed:
+        return "waits for approval"
+    why = [OTHER_DATA] * old + ["in vain too often"] * often
+    waits = f"; in a folder it waits for it, as it was charged {' and '.join(why)}" if why else ""
+    return f"approved by nobody, which is not required{waits}"
 
 
 def _is_request(path: Path) -> bool:

@@ -17,8 +17,8 @@ It is the verb of `hdpstats.custodian.answering`: the same checks, charges and f
 request waits in INBOX until somebody approves it (``hdpstats site approve``). A file that was looked at is looked at
 again when it changes, and by a process that starts anew; what was answered is handed out again for nothing. Where
 OUTBOX cannot be written, or the site's own files of approvals and costs cannot be used, it is looked at again at the
-next look. After the
-data have got another version, requests that were answered at an earlier one wait for an approval, and so does one that
+next look, and so it is where the ledger cannot, which OUTBOX says. After the data have got another version, or the
+site other terms, requests that were answered before wait for an approval, and so does one that
 was charged in vain too often (`hdpstats.custodian.request_costs.CARRIED_AGAIN`). A process that receives SIGTERM or
 SIGINT ends when the request is answered that it is at. Several processes may watch the same folders; they take turns.
 
@@ -182,15 +182,18 @@ class Watch:
 
     def _handle(self, file: Found) -> bool:
         """Answer one request, let it wait for its approval, or refuse it; whatever it is, others go on."""
-        asked, name, waiting = None, "", self._waiting.get(file)
+        asked, name, again, waiting = None, "", None, self._waiting.get(file)
         if waiting is not None and self._approved(waiting.sha256, waiting.analyst) == waiting.again:
             return False
         try:
             asked = self._read(file)
             name = sender_of(self._settings, asked, file.folder or None)
+            again = self._approved(asked.sha256, name)  # before: one that comes meanwhile has it looked at again
             made = self._exchange.answer(asked, analyst=name, carried=True)
         except NotApproved as error:
-            self._wait(file, asked, name, why=str(error))
+            if asked is not None:
+                self._waiting[file] = Waiting(sha256=asked.sha256, analyst=name, again=again)
+                log.write(request="file", found=file.name[:100], sha256=asked.sha256, analyst=name, waits=str(error))
             return False
         except StateError as error:
             log.write(request="file", found=file.name[:100], failed=str(error))
@@ -198,6 +201,7 @@ class Watch:
         except HdpError as error:
             code = str(error.facts.get("code", code_of(error)))
             written = self._refuse(file, asked, name, code, why=log.cause(error), numbers=error.facts)
+            written = written and (code != "ledger" or not name)  # of a database that is away: it comes back
         except Exception as error:
             written = self._refuse(file, asked, name, "failed", why=log.cause(error), numbers={})
         else:
@@ -216,13 +220,6 @@ class Watch:
             log.write(failed=f"approvals cannot be read: {log.cause(error)}")
             return None
         return None if approval is None else approval.again
-
-    def _wait(self, file: Found, asked: RequestFile | None, analyst: str, *, why: str) -> None:
-        """Note that a request waits until it is approved, or approved anew."""
-        if asked is not None:
-            again = self._approved(asked.sha256, analyst)
-            self._waiting[file] = Waiting(sha256=asked.sha256, analyst=analyst, again=again)
-            log.write(request="file", found=file.name[:100], sha256=asked.sha256, analyst=analyst, waits=why)
 
     def _read(self, file: Found) -> RequestFile:
         with _opened(self._inbox) as top, _below(file.folder, top) as folder:

@@ -136,13 +136,13 @@ class ReleaseFile:
         return cls.from_bytes(read_bytes(path, name="release"), place=path)
 
     @classmethod
-    def is_at(cls, path: Place, *, request: str, account: str) -> bool:
-        """Whether a file is the release file of a request, by its SHA-256, that was charged to an account."""
+    def is_at(cls, path: Place, *, request: str, held: HeldData) -> bool:
+        """Whether a file is the release file of a request, by its SHA-256, of one version of one data set."""
         try:
             found = cls.read(path)
         except HdpError:
             return False
-        return found.request_sha256 == request and found.facts.account == account
+        return found.request_sha256 == request and found.site().held == held
 
     @classmethod
     def from_bytes(cls, content: bytes, *, place: Place = "release") -> "ReleaseFile":

@@ -138,6 +138,40 @@ def test_an_approval_that_cannot_be_written_leaves_nothing(place, monkeypatch):
     assert "approved by Dr Bos" in preview(place.settings, place.request, analyst="ann")
 
 
+def test_a_last_line_that_an_editor_left_without_its_end_is_a_line_of_its_own(place):
+    for epsilon in (0.5, 0.25):
+        place.ask("describe", ["x"], {"epsilon": epsilon})
+        place.answer(analyst="ann", by="Dr Bos")
+        for path in (place.settings.approvals, place.settings.request_costs):
+            path.write_text(path.read_text().removesuffix("\n"))
+    assert "approved by Dr Bos" in preview(place.settings, place.request, analyst="ann")
+    assert [
+        len(path.read_text().splitlines()) for path in (place.settings.approvals, place.settings.request_costs)
+    ] == [
+        2,
+        2,
+    ]
+
+
+def test_an_approval_whose_charge_was_in_vain_is_shown_to_be_used_up(place, monkeypatch):
+    place.ask(*SIMPLE)
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalSite, "_compute", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            place.answer(analyst="ann", by="Dr Bos")
+    said = overview(place.settings, requests=place.file.parent)
+    assert "for ann, before a charge was in vain; waits for approval" in said
+    place.answer(analyst="ann", by="Dr Cox")
+    said = overview(place.settings, requests=place.file.parent)
+    assert "approved by Dr Cox" in said
+    assert "waits for approval" not in said
+    assert "in vain" not in said
+
+
+def interrupted(*_):
+    raise KeyboardInterrupt
+
+
 @pytest.mark.parametrize("content", ["{", "[]\n", '{"request": 1}\n', "[" * 100_000, "\xff"])
 def test_approvals_that_cannot_be_read_approve_nothing(place, content):
     place.ask(*SIMPLE)

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 import hdpstats.api as hdp
-from hdpstats.custodian import SiteSettings, answering, approve, request_costs
+from hdpstats.custodian import SiteSettings, answering, approve, overview, request_costs
 from hdpstats.custodian.answering import ENDED
 from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.request_costs import CARRIED_AGAIN
@@ -23,6 +23,7 @@ from hdpstats.sites import LocalSite
 from tests import forked
 from tests.custodian.asked_by_files import PRICES, QUESTIONS, SIMPLE, STUDY, Place
 from tests.custodian.institution import EVERYTHING
+from tests.custodian.people import PRIVATE, SCHEMA
 from tests.waiting import until
 
 CAPPED = {"analysts": {"ann": EVERYTHING | {"epsilon": 2}, "bob": EVERYTHING | {"epsilon": 1}}}
@@ -150,6 +151,24 @@ def test_requests_wait_for_their_approval(tmp_path):
     assert place.spent == 0.5
 
 
+def test_an_approval_that_comes_while_its_request_is_found_to_wait_is_seen(tmp_path, monkeypatch):
+    place = Folders(tmp_path, requests={"approval": "required"})
+    asked, release = place.put("one.json")
+    request, answered = place.inbox / "ann" / "one.json", answering.Exchange.answer
+
+    def approved_afterwards(self, *positional, **options):
+        try:
+            return answered(self, *positional, **options)
+        finally:
+            approve(place.settings, request, by="Dr Bos", sha256=asked.sha256, analyst="ann")
+
+    watch = place.watch()
+    with monkeypatch.context() as patched:
+        patched.setattr(answering.Exchange, "answer", approved_afterwards)
+        assert (watch.sweep(), place.spent) == (0, 0)
+    assert (watch.sweep(), release.exists()) == (1, True)
+
+
 def test_what_was_charged_in_vain_waits_for_another_approval(tmp_path, monkeypatch):
     place = Folders(tmp_path, requests={"approval": "required"})
     asked, release = place.put("one.json")
@@ -198,6 +217,25 @@ def test_old_requests_are_not_charged_at_another_version_of_the_data(place):
     assert (watch.sweep(), place.spent, release.read_bytes() != first) == (1, 1.25, True)
 
 
+def test_old_requests_are_not_charged_under_other_terms(tmp_path):
+    """To a ledger the same query under other terms is another one: it is not in what the request was charged."""
+    persons = {"unit": "person", "max_rows_per_unit": 3, "n_max": 500}
+    place = Folders(tmp_path, persons=persons)
+    PRIVATE.assign(person=range(len(PRIVATE))).to_parquet(tmp_path / "rows.parquet")
+    path = place.inbox / "ann" / "one.json"
+    asked = hdp.request("describe", ["x"], hdp.Study(schema=SCHEMA, **persons), epsilon=0.5, path=path)
+    assert (place.watch().sweep(), place.spent) == (1, 0.5)
+    entries = yaml.safe_load(place.file.read_text())
+    entries["persons"]["n_max"] = 600
+    place.file.write_text(yaml.safe_dump(entries))
+    assert (place.watch().sweep(), place.spent) == (0, 0.5)
+    assert "as it was charged at another version of the data or under other terms" in overview(
+        place.settings, requests=place.inbox
+    )
+    approve(place.settings, path, by="Dr Bos", sha256=asked.sha256, analyst="ann")
+    assert (place.watch().sweep(), place.spent) == (1, 1)
+
+
 def test_what_was_released_for_another_request_is_not_charged_at_another_version_of_the_data(place):
     """An old request that cost nothing, as its query was released before, is an old one all the same."""
     asked, _ = place.put("one.json")
@@ -223,6 +261,17 @@ def test_what_an_outbox_that_is_away_did_not_take_is_put_there_when_it_is_back(p
     assert release.exists()
     assert refusal.with_name(f"{refused.sha256}.refused.json").exists()
     assert read_result(release, asked).to_json()
+
+
+def test_a_ledger_that_is_away_refuses_no_request_for_good(place):
+    asked, release = place.put("one.json")
+    watch, ledger = place.watch(), place.file.with_name("ledger.db")
+    ledger.rename(ledger.with_name("away.db"))
+    watch.sweep()
+    refused = release.with_name(f"{asked.sha256}.refused.json")
+    assert json.loads(refused.read_text())["error"] == "ledger"
+    ledger.with_name("away.db").rename(ledger)
+    assert (watch.sweep(), release.exists(), refused.exists(), place.spent) == (1, True, False, 0.5)
 
 
 def test_a_request_that_ends_each_process_does_not_keep_the_others(place, monkeypatch):
