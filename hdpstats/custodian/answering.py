@@ -131,15 +131,16 @@ class AnsweringSite(Site):
     def answer(self, query: Query) -> Release:
         """Answer as the service does, and keep the answer as the ledger has it from now on."""
         try:
-            with self.time.paused():
+            with self.time.paused():  # until it is kept: what was charged leaves, whenever the time is over
                 release = self._answered(query)
+                self.answers[query.to_json()] = query, release
         except RequestRefused as refused:
             self.refusal = _refusal(refused.code, **refused.numbers)
             raise self.refusal from None
         except BaseException as error:
-            self.refusal = error
+            if query.to_json() not in self.answers:  # else the time was over afterwards
+                self.refusal = error
             raise
-        self.answers[query.to_json()] = query, release
         return release
 
     def _answered(self, query: Query) -> Release:

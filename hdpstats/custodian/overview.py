@@ -162,24 +162,26 @@ def _lines_of_requests(settings: SiteSettings, sites: Mapping[str, PreviewSite],
             used_up = costs.in_vain(vain[name]) > (covered if needed else max(covered, CARRIED_AGAIN))
             old, often = old or costs.only_of_other_data, often or used_up
             if approval is not None:
-                by.append(f"{_approved(approval)}{', before a charge was in vain' if used_up else ''}")
+                since = "; a charge since has no release: it is computed now, or was in vain"
+                by.append(f"{_approved(approval)}{since if used_up else ''}")
                 good = good or not used_up
             elif before is not None:
                 changed = changed_since(settings, site, before)
                 by.append(f"{_approved(before)} under other settings; changed since: {changed}")
-        yield f"{found} ({asked.sha256[:12]}): {'; '.join(by if good else [*by, _waits(needed, old, often)])}"
+        waits = [] if good else _waits(by, needed=needed, old=old, often=often)
+        yield f"{found} ({asked.sha256[:12]}): {'; '.join([*by, *waits])}"
         yield f"    {asked.question}; may spend {asked.question.spending_in_words}"
         public = "none" if asked.public_sha256 is None else f"those with SHA-256 {asked.public_sha256}"
         yield f"    schema {asked.schema_sha256}; public rows: {public}"
 
 
-def _waits(needed: bool, old: bool, often: bool) -> str:
-    """Say whether a request that nobody approved, as it is now, waits."""
+def _waits(by: list[str], *, needed: bool, old: bool, often: bool) -> list[str]:
+    """Say whether a request waits that nobody approved, or not as it is now."""
     if needed:
-        return "waits for approval"
-    why = [OTHER_DATA] * old + ["in vain too often"] * often
-    waits = f"; in a folder it waits for it, as it was charged {' and '.join(why)}" if why else ""
-    return f"approved by nobody, which is not required{waits}"
+        return ["then it waits for approval" if often else "waits for approval"]
+    why = " and ".join([OTHER_DATA] * old + ["in vain too often"] * often)
+    nobody = [] if by else ["approved by nobody, which is not required"]
+    return nobody + ([f"in a folder it waits for approval, as it was charged {why}"] if why else [])
 
 
 def _is_request(path: Path) -> bool:

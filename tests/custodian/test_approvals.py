@@ -160,7 +160,9 @@ def test_an_approval_whose_charge_was_in_vain_is_shown_to_be_used_up(place, monk
         with pytest.raises(KeyboardInterrupt):
             place.answer(analyst="ann", by="Dr Bos")
     said = overview(place.settings, requests=place.file.parent)
-    assert "for ann, before a charge was in vain; waits for approval" in said
+    assert (
+        "for ann; a charge since has no release: it is computed now, or was in vain; then it waits for approval" in said
+    )
     place.answer(analyst="ann", by="Dr Cox")
     said = overview(place.settings, requests=place.file.parent)
     assert "approved by Dr Cox" in said
