@@ -22,7 +22,8 @@ version of the data alone, or under other terms (``n_max``, ``max_rows_per_unit`
 somebody approves it: old files come again.
 
 Processes that answer files for one site take turns (``site.answering.lock`` beside the other state). What a carrier or
-a folder brings and ended `ENDED` processes that answered it is refused, so that those started anew come to the others.
+a folder brings and ended `ENDED` processes that answered it is refused, so that those started anew come to the others;
+of a folder they look at the requests of analysts first for whom none ended (`kept_for_last`).
 """
 
 import fcntl
@@ -200,18 +201,18 @@ _REMEMBERED: Final = 100
 
 
 @contextmanager
-def taking_turns(settings: SiteSettings, sha256: str, *, most: float) -> Iterator[None]:
+def taking_turns(settings: SiteSettings, sha256: str, analyst: str, *, most: float) -> Iterator[None]:
     """Run a block that no other process runs for the same site; it is open to others when this process ends.
 
-    The file of the lock says how often a process ended in the block for a request: one that takes more memory than
-    there is must not end each process that is started anew, and so keep the requests of others.
+    The file of the lock says how often a process ended in the block for a request of an analyst: one that takes more
+    memory than there is must not end each process that is started anew, and so keep the requests of others.
 
     Raises
     ------
     SiteError
         That was ``most`` times since the request was last answered or refused. Nothing was charged now.
     """
-    place = settings.answering
+    place, request = settings.answering, f"{analyst} {sha256}"
     check_file(place, name="state")
     try:
         number = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -220,17 +221,29 @@ def taking_turns(settings: SiteSettings, sha256: str, *, most: float) -> Iterato
     try:
         fcntl.flock(number, fcntl.LOCK_EX)
         begun = _begun(number)
-        ended = begun.pop(sha256, 0)
+        ended = begun.pop(request, 0)
         if ended >= most:
             raise SiteError(
                 f"{ended} processes of the site ended while they answered this request: it may take more memory than "
                 "there is. Nothing was charged now; its custodian can have it answered (hdpstats site answer)"
             )
-        _keep(number, begun | {sha256: ended + 1})
+        _keep(number, begun | {request: ended + 1})
         try:
             yield
         finally:
             _keep(number, begun)
+    finally:
+        os.close(number)
+
+
+def kept_for_last(settings: SiteSettings) -> frozenset[str]:
+    """Return the analysts for whose requests processes ended, or answer now: the requests of others come before."""
+    try:
+        number = os.open(settings.answering, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:  # nothing was answered yet
+        return frozenset()
+    try:
+        return frozenset(request.rpartition(" ")[0] for request in _begun(number))
     finally:
         os.close(number)
 
@@ -332,7 +345,7 @@ class Exchange:
             What the site raises; what was charged before stays charged, and the same request goes on from there.
         """
         brought = carried or beside is not None
-        with taking_turns(self.settings, asked.sha256, most=ENDED if brought else math.inf):
+        with taking_turns(self.settings, asked.sha256, analyst, most=ENDED if brought else math.inf):
             most, terms = asked.question.most, self._site.terms
             costs = RequestCosts(self.settings, self.ledger, asked.sha256, analyst, most=most, terms=terms)
             answering = AnsweringSite(

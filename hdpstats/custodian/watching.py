@@ -24,7 +24,9 @@ SIGINT ends when the request is answered that it is at. Several processes may wa
 
 **What an analyst sees.** A release or a refusal, and when it appears in OUTBOX. Answers end at slots, as at the
 service, so that this follows from public facts and from what was released; the requests of one analyst wait for those
-of others, each analyst's in turn: the first of each folder that is to be looked at, then the second of each.
+of others, each analyst's in turn: the first of each folder that is to be looked at, then the second of each. Where
+processes ended while they answered an analyst's, as they do that take more memory than there is, those of the others
+come before.
 """
 
 import os
@@ -32,10 +34,10 @@ import re
 import signal
 import stat
 import threading
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import compress, zip_longest
 from pathlib import Path
 from typing import Final, final
 
@@ -43,7 +45,7 @@ from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats._base.validation import real
 from hdpstats._base.work import Prices
 from hdpstats.custodian import log
-from hdpstats.custodian.answering import Exchange
+from hdpstats.custodian.answering import Exchange, kept_for_last
 from hdpstats.custodian.approvals import NotApproved
 from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.kept_head import held_open
@@ -178,7 +180,9 @@ class Watch:
         self._done &= found
         self._waiting = {file: asked for file, asked in self._waiting.items() if file in found}
         pending = [[file for file in files if file not in self._done and file not in seen] for files in listed]
-        return [[file for file in turn if file is not None] for turn in zip_longest(*pending)]
+        last = kept_for_last(self._settings)
+        late = [bool(last) if not name else name in last for name in folders]
+        return [turn for is_late in (False, True) for turn in _in_turn(compress(pending, map(is_late.__eq__, late)))]
 
     def _handle(self, file: Found) -> bool:
         """Answer one request, let it wait for its approval, or refuse it; whatever it is, others go on."""
@@ -311,6 +315,11 @@ def _below(name: str, top: int) -> Iterator[int]:
         yield number
     finally:
         os.close(number)
+
+
+def _in_turn(listed: Iterable[list[Found]]) -> list[list[Found]]:
+    """Return the first file of each list, then the second of each, ..."""
+    return [[file for file in turn if file is not None] for turn in zip_longest(*listed)]
 
 
 def _is_folder(name: str, top: int) -> bool:

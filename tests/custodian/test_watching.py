@@ -291,7 +291,7 @@ def test_a_request_that_ends_each_process_does_not_keep_the_others(place, monkey
             watch.sweep()
             os._exit(0)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
-    assert answers(place) == []
+    assert [name.split("/")[0] for name in answers(place)] == ["bob"]
     watch.sweep()
     assert release.with_name(f"{deadly.sha256}.refused.json").exists()
     assert [name.split("/")[0] for name in answers(place)] == ["ann", "bob"]
@@ -300,6 +300,29 @@ def test_a_request_that_ends_each_process_does_not_keep_the_others(place, monkey
     place.request = place.inbox / "ann" / "one.json"
     place.answer(analyst="ann")  # the custodian has it answered, and then it is as any other
     assert (place.watch().sweep(), release.exists()) == (2, True)
+
+
+def test_who_ends_processes_comes_after_the_others(place, monkeypatch):
+    """However many such requests there are: each is refused when it ended enough, and the next one ends more."""
+    deadly = [place.put(f"{number}.json", ("describe", ["x"], {"epsilon": 1 + number / 100}))[0] for number in range(3)]
+    for number in range(2):
+        place.put(f"{number}.json", ("describe", ["x"], {"epsilon": 0.1 + number / 10}), folder="bob")
+    asking = answering.Exchange._ask
+
+    def ending(self, asked, *rest):
+        ends = asked.sha256 in {each.sha256 for each in deadly}
+        return os._exit(9) if ends else asking(self, asked, *rest)
+
+    monkeypatch.setattr(answering.Exchange, "_ask", ending)
+    watch = place.watch()
+    for _ in range(2):
+        child = os.fork()
+        if not child:
+            watch.sweep()
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    assert [name.split("/")[0] for name in answers(place)] == ["bob", "bob"]
+    assert place.spent == pytest.approx(0.3)
 
 
 def test_files_of_the_site_that_cannot_be_used_refuse_no_request(tmp_path, monkeypatch):
