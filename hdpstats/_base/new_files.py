@@ -54,8 +54,13 @@ def check_new(
         raise ArgumentError(
             f"{name}: this process cannot write in the folder of {place}: name another{ending}", argument=name
         )
-    if os.path.lexists(place) and not (same is not None and place.is_file() and same(place)):
+    if os.path.lexists(place) and not _is_same(place, same):
         raise _taken(place, name, ending)
+
+
+def _is_same(place: Path, same: Callable[[Path], bool] | None) -> bool:
+    """Whether an ordinary file, and no link, is an earlier one of the same."""
+    return same is not None and place.is_file() and not place.is_symlink() and same(place)
 
 
 def _taken(place: Path, name: str, ending: str = "") -> ArgumentError:
@@ -126,7 +131,7 @@ def _move(new: Path, place: Path, *, name: str, same: Callable[[Path], bool] | N
         check_new(place, name=name, same=same)
         if not _exchanged(new, place):
             new.replace(place)
-        elif not (same is not None and new.is_file() and same(new)):  # another came after it was looked at
+        elif not _is_same(new, same):  # another came after it was looked at
             _exchanged(new, place)
             raise _taken(place, name) from None
     except OSError as error:

@@ -59,6 +59,20 @@ def test_an_answer_replaces_the_release_of_the_same_request_and_account_alone(pl
     assert other.spent == 0
 
 
+def test_a_link_is_something_else_before_anything_is_charged(place, tmp_path):
+    place.ask(*SIMPLE)
+    answer(place)
+    spent = place.spent
+    place.release.rename(tmp_path / "there.json")
+    for target in ("there.json", tmp_path / "there.json", "nowhere.json"):
+        place.release.symlink_to(target)
+        with pytest.raises(hdp.ArgumentError, match="move that one away; nothing was charged"):
+            answer(place)
+        assert place.release.is_symlink()
+        place.release.unlink()
+    assert place.spent == spent
+
+
 def test_an_answer_replaces_no_release_of_other_data(place):
     place.ask(*SIMPLE)
     answer(place)
