@@ -223,11 +223,6 @@ class RecordedSite(Site):
         """How many of its answers nobody asked for."""
         return len(self._answers.keys() - self._used)
 
-    def is_same_as(self, other: Site) -> bool:
-        """Whether another file has answers of the same account."""
-        held = other.held
-        return self is other or (held is not None and held.account == self.held.account != "")
-
     @property
     def schema(self) -> Schema:
         """The custodian's schema."""
