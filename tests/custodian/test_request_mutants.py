@@ -57,7 +57,7 @@ def _outcome(place, exchange, content):
     assert words.replace("\n", "").isprintable()
     if found.request.question.kind not in SHORT:
         return "of a fit"
-    if "refused" in words:
+    if "would be refused" in words:
         assert _tried(lambda: exchange.answer(found.request, analyst="ann"))[1], words
         assert ledger.balance == before
         return "refused"
