@@ -435,6 +435,18 @@ def test_with_one_row_of_a_person_it_is_the_fit_of_rows_bit_for_bit(monkeypatch)
     assert found[0] == found[1]
 
 
+def test_with_one_row_of_a_person_clipped_scores_are_those_of_rows_bit_for_bit(monkeypatch):
+    frame, found = one_row_each(), []
+    for terms in ({}, {"unit": "id", "max_rows_per_unit": 1, "n_max": 300}):
+        known_noise.off(monkeypatch)
+        study = hdp.Study(
+            private=frame, public=one_row_each(120), schema=ONE, budget=hdp.Budget(epsilon=2, delta=1e-5), **terms
+        )
+        fit = hdpf.logit("b ~ x", study).fit(epsilon=1, delta=1e-6, mechanism="clipped_newton", describe=False)
+        found.append([(each.total, each.noise_sd, each.grid) for each in fit.release.rounds])
+    assert found[0] == found[1]
+
+
 REFUSED = {
     "exponential": {"delta": 1e-6},
     "public_hessian": {"delta": 1e-6},
