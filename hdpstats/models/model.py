@@ -80,15 +80,14 @@ def mechanism_of(spec: ModelSpec, options: MechanismOptions) -> FitMechanism:
     if spec.several is not None and type(options) in OF_ONE_ROW:
         (name,) = (name for name, kind in BY_NAME.items() if kind is type(options))
         raise MechanismError(
-            f"{name} has no proof for people with several rows: {OF_ONE_ROW[type(options)]}; use mechanism='objective' "
-            "or 'output'",
-            available=("objective", "output"),
+            f"{name} has no proof for people with several rows: {OF_ONE_ROW[type(options)]}; use "
+            "mechanism='objective', 'output' or (with public people) 'clipped_newton'",
+            available=("objective", "output", "clipped_newton"),
         )
     return known[type(options)]
 
 
 OF_ONE_ROW: Final[Mapping[type, str]] = {
-    NoisyNewton.options: "clipped scores are matched with the outcomes that a public person's one row may have",
     PublicHessianNewton.options: "scores are those of cut rows, times a Hessian of public rows that is one for all",
     Exponential.options: "how often proposals are accepted is bounded by the loss of one row",
     NoisyHistogram.options: "a person is counted in the one cell of one row",
