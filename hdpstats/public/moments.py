@@ -169,6 +169,10 @@ class PublicSide(ABC):
         ``row_weights`` (B, people) gives one pair per weighting of the public people.
         """
 
+    def hessian(self, theta: FloatArray, *, records: float) -> FloatArray:
+        """Return ``H`` (D, D) of `moments`, to the bit."""
+        return self.moments(theta, records=records).H
+
 
 ROWS = 2048
 """Rows whose products of columns are computed at a time."""
@@ -517,9 +521,13 @@ def squares(X: FloatArray, weights: FloatArray, factor: FloatArray) -> FloatArra
 
 def averaged_sums(H: FloatArray, J: FloatArray, *, records: float, people: int, levelled: tuple[slice, ...]) -> Moments:
     """Return ``records`` times the average of ``people``, from sums over them (D, D), shrunk as `averaged` does."""
-    H, J = (0.5 * (each + each.T)[None] / people for each in (H, J))
-    H, J = (records * shrunk(each, rows=people, levelled=levelled)[0] for each in (H, J))
+    H, J = (averaged_sum(each, records=records, people=people, levelled=levelled) for each in (H, J))
     return Moments(H=H, J=J)
+
+
+def averaged_sum(whole: FloatArray, *, records: float, people: int, levelled: tuple[slice, ...]) -> FloatArray:
+    """Return one of the two (D, D) of `averaged_sums`."""
+    return records * shrunk(0.5 * (whole + whole.T)[None] / people, rows=people, levelled=levelled)[0]
 
 
 def _symmetric(triangles: FloatArray) -> FloatArray:

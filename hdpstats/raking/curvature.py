@@ -36,6 +36,10 @@ class RakeableSide(PublicSide, ABC):
     def raked_moments(self, theta: FloatArray, *, records: float, people: WhitenedPeople) -> Moments:
         """Return ``H`` and ``J`` (B, D, D) of ``records`` private people who are raked public ones; see `raked`."""
 
+    def raked_hessian(self, theta: FloatArray, *, records: float, people: WhitenedPeople) -> FloatArray:
+        """Return ``H`` (B, D, D) of `raked_moments`, to the bit."""
+        return self.raked_moments(theta, records=records, people=people).H
+
     def raked_hessian_change(self, theta: FloatArray, steps: FloatArray, *, people: WhitenedPeople) -> FloatArray:
         """Return ``sum_k {H(theta + s_k) - H(theta - s_k)} s_k`` (B, D) per record, for steps (k, D).
 
@@ -43,7 +47,7 @@ class RakeableSide(PublicSide, ABC):
         """
 
         def hessians(at: FloatArray) -> FloatArray:
-            return self.raked_moments(at, records=1.0, people=people).H
+            return self.raked_hessian(at, records=1.0, people=people)
 
         return np.asarray(sum((hessians(theta + step) - hessians(theta - step)) @ step for step in steps))
 
@@ -56,10 +60,12 @@ def rakeable(side: PublicSide | None) -> RakeableSide | None:
 def raked(people: WhitenedPeople, curvature: FloatArray, square: FloatArray) -> Moments:
     """Return `raked_sums` for the curvature and the squared score (B, n) of people's rows.
 
-    So ``H`` is positive definite, though raked people may not vary along some direction.
+    So ``H`` is positive definite, though raked people may not vary along some direction. Where the two are the same, as
+    those of a likelihood whose people all count alike, so are ``H`` and ``J``.
     """
-    H, J = raked_sums(people, np.stack([curvature, square]))
-    return Moments(H=H, J=J)
+    same = np.array_equal(curvature, square)
+    H, *others = raked_sums(people, np.stack([curvature] if same else [curvature, square]))
+    return Moments(H=H, J=others[0] if others else H)
 
 
 def raked_sums(people: WhitenedPeople, factors: FloatArray) -> list[FloatArray]:

@@ -89,6 +89,15 @@ class RakedInformation(OverPublicPeople):
             return self.at_centre
         return _mean_moments(self.public, theta, self.averaged, records=self.records)
 
+    def hessian(self, theta: FloatArray) -> FloatArray:
+        """Return the Hessian of the same."""
+        if np.array_equal(theta, self.public.centre):
+            return self.at_centre.H
+        drawn = in_threads(
+            lambda part: self.public.raked_hessian(theta, records=self.records, people=part), self.averaged
+        )
+        return np.asarray(np.concatenate(drawn).mean(axis=0))
+
     def hessian_change(self, theta: FloatArray, steps: FloatArray) -> FloatArray:
         """Return the same of the moments averaged over what is known of the averages."""
         changes = in_threads(lambda part: self.public.raked_hessian_change(theta, steps, people=part), self.averaged)
