@@ -370,7 +370,7 @@ def bias(site: InformedPoint, at: Moments, *, point: FloatArray) -> FloatArray:
     identity = np.eye(len(point))
     pulled = -np.linalg.solve(at.H + part.ridge * identity, part.ridge * (point - part.centre))
     way = information.hessian_over([point + share * pulled for share in NODES])
-    there = information.hessian(point + pulled) + part.ridge * identity
+    there = information.hessian_over([point + pulled]) + part.ridge * identity
     C = np.linalg.inv(there) @ (at.J + part.noise.covariance(at.H)) @ np.linalg.inv(way)
     sizes, directions = np.linalg.eigh(0.5 * (C + C.T))
     steps = (directions * np.sqrt(np.maximum(sizes, 0.0))).T

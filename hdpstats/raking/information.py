@@ -89,14 +89,12 @@ class RakedInformation(OverPublicPeople):
             return self.at_centre
         return _mean_moments(self.public, theta, self.averaged, records=self.records)
 
-    def hessian(self, theta: FloatArray) -> FloatArray:
-        """Return the Hessian of the same."""
-        if np.array_equal(theta, self.public.centre):
-            return self.at_centre.H
+    def hessian_over(self, places: Sequence[FloatArray]) -> FloatArray:
+        """Return the mean Hessian of the same; people are gone through once for all places."""
         drawn = in_threads(
-            lambda part: self.public.raked_hessian(theta, records=self.records, people=part), self.averaged
+            lambda part: self.public.raked_hessians(places, records=self.records, people=part), self.averaged
         )
-        return np.asarray(np.concatenate(drawn).mean(axis=0))
+        return np.asarray(np.mean([each.mean(axis=0) for each in np.concatenate(drawn, axis=1)], axis=0))
 
     def hessian_change(self, theta: FloatArray, steps: FloatArray) -> FloatArray:
         """Return the same of the moments averaged over what is known of the averages."""

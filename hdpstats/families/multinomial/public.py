@@ -159,10 +159,13 @@ class MultinomialSide(WhitenedRows, RakeableSide):
             J = H if np.array_equal(once, twice) else raked_sums(people, twice)
         return Moments(H=records * self._of_blocks(H), J=records * self._of_blocks(J))
 
-    def raked_hessian(self, theta: FloatArray, *, records: float, people: WhitenedPeople) -> FloatArray:
-        """Return ``H`` of `raked_moments`."""
-        _, variances = self._raked_variances(theta, people)
-        return records * self._of_blocks(raked_sums(people, self.weights * people.mallows * variances))
+    def raked_hessians(self, thetas: Sequence[FloatArray], *, records: float, people: WhitenedPeople) -> FloatArray:
+        """Return ``H`` of `raked_moments` at some coefficients."""
+        weight, k = self.weights * people.mallows, len(self._pairs)
+        blocks = raked_sums(
+            people, np.concatenate([weight * self._raked_variances(each, people)[1] for each in thetas])
+        )
+        return records * np.stack([self._of_blocks(blocks[k * j : k * j + k]) for j in range(len(thetas))])
 
     @property
     def _pairs(self) -> list[tuple[int, int]]:
@@ -189,8 +192,9 @@ class MultinomialSide(WhitenedRows, RakeableSide):
         """Return how curvature over raked people changes; see `RakeableSide.raked_hessian_change`."""
         total = np.zeros((len(people.weights), self.dimension))
         for step in steps:
-            for sign in (1.0, -1.0):
-                total += sign * self.raked_hessian(theta + sign * step, records=1.0, people=people) @ step
+            ahead, back = self.raked_hessians([theta + step, theta - step], records=1.0, people=people)
+            total += ahead @ step
+            total -= back @ step
         return total
 
     def at_radii(self, geometries: Sequence[Geometry], *, records: float) -> Moments:

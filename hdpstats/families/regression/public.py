@@ -424,11 +424,11 @@ class WhitenedPublic(WhitenedRows, RakeableSide, SandwichSide):
         found = raked(people, weight * curvature, weight**2 * square)
         return Moments(H=records * found.H, J=records * found.J)
 
-    def raked_hessian(self, theta: FloatArray, *, records: float, people: WhitenedPeople) -> FloatArray:
-        """Return ``H`` of `raked_moments`."""
-        curvature, _ = self._over(theta, people)
-        (H,) = raked_sums(people, (self.weights * people.mallows * curvature)[None])
-        return records * H
+    def raked_hessians(self, thetas: Sequence[FloatArray], *, records: float, people: WhitenedPeople) -> FloatArray:
+        """Return ``H`` of `raked_moments` at some coefficients."""
+        weight = self.weights * people.mallows
+        curvatures = np.stack([weight * self._over(each, people)[0] for each in thetas])
+        return records * np.stack(raked_sums(people, curvatures))
 
     def _over(self, theta: FloatArray, people: WhitenedPeople) -> tuple[FloatArray, FloatArray]:
         """Return the curvature and the squared score of each row of raked people (B, n)."""
