@@ -540,7 +540,8 @@ def averaged_sums(H: FloatArray, J: FloatArray, *, records: float, people: int, 
 
 def averaged_sum(whole: FloatArray, *, records: float, people: int, levelled: tuple[slice, ...]) -> FloatArray:
     """Return one of the two (D, D) of `averaged_sums`."""
-    return records * shrunk(0.5 * (whole + whole.T)[None] / people, rows=people, levelled=levelled)[0]
+    stack = shrunk(0.5 * (whole + whole.T)[None] / people, rows=people, levelled=levelled)
+    return np.asarray(records * stack[0])
 
 
 def _symmetric(triangles: FloatArray) -> FloatArray:
