@@ -120,6 +120,7 @@ test_that("one level may be the event, as in survival", {
 
 test_that("drawn lines are the numbers of tables, and a median is where its line is one half", {
   need_python()
+  takes_long()
   study <- breast_cancer(4)
   curves <- dp_survfit(Surv(time, event) ~ hormon, study, epsilon = 3, times = c(365, 1096, 1826))
   lines <- .drawn_rows(curves, NULL)
