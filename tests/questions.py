@@ -276,6 +276,8 @@ def _questions(rows, names):
     yield "levels of several rows", several, asked(visits)
     visits = fit(lambda: hdpf.mestimate("k ~ x1 + g", data=study, loss=OWN))
     yield "own loss of several rows", several, asked(visits)
+    visits = fit(lambda: hdpf.logit("y ~ x1 + g", data=study), mechanism=mechanisms.ClippedNewton(rounds=1))
+    yield "clipped scores of several rows", several, asked(visits)
     averages = own_description(hdpf.logit("y ~ x1 + g", data=study, correlation=0.3)._spec)
     yield "averages of several rows", several, averages.query(Fraction(1))
     yield "description of several rows", several, asked(partial(hdp.describe, study, ["x1", "k", "g"], epsilon=1.0))

@@ -97,20 +97,25 @@ for (formula in c("y ~ x + z", "v ~ x + z", "k ~ x + z")) for (r in c(1, 0.4, 0)
   fit <- suppressWarnings(geepack::geeglm(as.formula(formula), family, d, weights = g, id = id, corstr = "independence",
     control = geepack::geese.control(epsilon = 1e-12, maxit = 50)))
   cat("geepack", formula, r, sprintf("%.15g", c(coef(fit), vcov(fit))), "\\n", sep = ";")
-  if (formula == "v ~ x + z") {{
-    fit <- lm(as.formula(formula), d, weights = g)
-    V <- clubSandwich::vcovCR(fit, cluster = d$id, type = "CR2", target = rep(1, nrow(d)), inverse_var = FALSE)
-    cat("CR2", formula, r, sprintf("%.15g", c(coef(fit), V)), "\\n", sep = ";")
-  }}
+  design <- survey::svydesign(ids = ~id, weights = ~g, data = d)
+  closely <- glm.control(epsilon = 1e-14, maxit = 50)
+  fit <- suppressWarnings(survey::svyglm(as.formula(formula), design, family = family, control = closely))
+  cat("survey", formula, r, sprintf("%.15g", c(coef(fit), vcov(fit))), "\\n", sep = ";")
+  fit <- suppressWarnings(glm(as.formula(formula), family, d, weights = g, control = closely))
+  if (formula == "v ~ x + z") fit <- lm(as.formula(formula), d, weights = g)
+  own <- if (formula == "v ~ x + z") rep(1, nrow(d)) else fit$family$variance(fitted(fit))
+  V <- clubSandwich::vcovCR(fit, cluster = d$id, type = "CR2", target = own, inverse_var = FALSE)
+  cat("CR2", formula, r, sprintf("%.15g", c(coef(fit), V)), "\\n", sep = ";")
 }}
 """
 
 
 @pytest.fixture(scope="module")
 def of_r(tmp_path_factory):
-    """Return what R's geepack and clubSandwich compute, by package, formula and correlation."""
-    if subprocess.run(["Rscript", "-e", "library(geepack); library(clubSandwich)"], capture_output=True).returncode:
-        pytest.skip("R has no geepack and clubSandwich here")
+    """Return what R's geepack, survey and clubSandwich compute, by package, formula and correlation."""
+    wanted = "library(geepack); library(clubSandwich); library(survey)"
+    if subprocess.run(["Rscript", "-e", wanted], capture_output=True).returncode:
+        pytest.skip("R has no geepack, clubSandwich and survey here")
     file = tmp_path_factory.mktemp("r") / "visits.csv"
     PUBLIC.to_csv(file, index=False)
     code = R_SCRIPT.format(file=file)
@@ -131,9 +136,21 @@ def test_a_public_fit_is_that_of_geepack(of_r, formula, correlation):
 
 
 @pytest.mark.parametrize("correlation", CORRELATIONS)
-def test_errors_for_few_people_are_cr2_of_clubsandwich(of_r, correlation):
-    model = hdpf.linear("v ~ x + z", study_of(None), correlation=correlation)
-    ours, theirs = model.fit_public(small_sample=True), of_r["CR2", "v ~ x + z", CORRELATIONS[correlation]]
+@pytest.mark.parametrize("formula", FAMILIES)
+def test_errors_over_people_are_those_of_svyglm_after_its_factor(of_r, formula, correlation):
+    ours = FAMILIES[formula][0](formula, study_of(None), correlation=correlation).fit_public()
+    theirs = of_r["survey", formula, CORRELATIONS[correlation]]
+    people = PUBLIC["id"].nunique()
+    assert ours.params.to_numpy() == pytest.approx(theirs[:3], abs=1e-8)
+    assert ours.cov_params().to_numpy().ravel() * people / (people - 1) == pytest.approx(theirs[3:], abs=1e-8)
+
+
+@pytest.mark.parametrize("correlation", CORRELATIONS)
+@pytest.mark.parametrize("formula", FAMILIES)
+def test_errors_for_few_people_are_cr2_of_clubsandwich(of_r, formula, correlation):
+    """The working variance is that of the model, whatever the number of a person's rows makes of a row."""
+    model = FAMILIES[formula][0](formula, study_of(None), correlation=correlation)
+    ours, theirs = model.fit_public(small_sample=True), of_r["CR2", formula, CORRELATIONS[correlation]]
     assert [*ours.params, *ours.cov_params().to_numpy().ravel()] == pytest.approx(theirs, abs=1e-8)
     assert (ours.bse > model.fit_public().bse).all()
 
