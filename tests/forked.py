@@ -30,8 +30,6 @@ import threading
 from pathlib import Path
 from unittest import mock
 
-from jupyter_client import launcher
-
 ROOT = Path(__file__).parents[1]
 IMPORTED = (
     "hdpstats.api",
@@ -61,7 +59,7 @@ HEAD = struct.Struct("I")
 
 
 class _Server:
-    """The server, started by the process that runs tests when it is first used; others find it by its address."""
+    """The server, started when it is first used, or for all processes that run tests; they find it by its address."""
 
     def __init__(self):
         self._lock, self._process, self._lifeline, self._owner = threading.Lock(), None, None, None
@@ -81,11 +79,13 @@ class _Server:
             os.close(written)
         return number, ended
 
-    def start(self):
-        """Start the server where there is none yet."""
+    def start(self, *, wait=True):
+        """Start the server where there is none yet, and wait until it is ready."""
         with self._lock:
             if ADDRESS not in os.environ:
                 self._start()
+                if wait and not self._lifeline.recv(1):
+                    raise RuntimeError(f"the server ended with {self._process.wait()} before it was ready")
 
     def _start(self):
         folder = tempfile.mkdtemp(prefix="hdpstats-tests-")
@@ -103,8 +103,6 @@ class _Server:
                 env=environment,
                 cwd=ROOT,
             )
-        if not here.recv(1):
-            raise RuntimeError(f"the server of processes ended with {self._process.wait()} before it was ready")
         self._lifeline, self._owner = here, os.getpid()
         os.environ[ADDRESS] = address
         atexit.register(self._stop, folder)
@@ -182,6 +180,11 @@ def run(command, *, given=None, text=True, timeout=120, **options):
     return subprocess.CompletedProcess(command, process.returncode, printed, errors)
 
 
+def share():
+    """Let all processes that are started from here have one server, which gets ready while they do."""
+    _SERVER.start(wait=False)
+
+
 def everywhere():
     """Let all of this process's `subprocess` fork: for a notebook that runs commands of the package."""
     subprocess.Popen = Popen
@@ -191,6 +194,7 @@ def everywhere():
 def kernels():
     """Let Jupyter fork the kernels that it starts."""
     _SERVER.start()
+    launcher = importlib.import_module("jupyter_client.launcher")
     before, launcher.Popen = launcher.Popen, Popen
     try:
         yield

@@ -121,6 +121,14 @@ class PersonLoss(ABC):
         return False
 
     @property
+    def total_of_cut(self) -> Fraction:
+        """How much longer than a cut vector `Rows.cut_scores` of a person may be at most, rounding included.
+
+        1 where a person's score is cut as a whole; ``W`` where it is the sum of cut scores of rows.
+        """
+        return Fraction(1)
+
+    @property
     def charges_determinant(self) -> bool:
         """Whether the determinant is charged for as a matter of course."""
         return False
@@ -242,9 +250,12 @@ class RowLoss(DeclaredLoss, ABC):
     @property
     def half(self) -> Fraction:
         """The largest weight of a person, rounding included: ``W`` times that of a case."""
-        if self.most_rows == 1:
-            return Fraction(self.largest_weight) * ROUNDING
-        return Fraction(self.largest_weight) * ROUNDING * self.total * (1 + self.most_rows * Fraction(1, 2**48))
+        return Fraction(self.largest_weight) * ROUNDING * self.total_of_cut
+
+    @property
+    def total_of_cut(self) -> Fraction:
+        """``W`` with the rounding of weights ``w(n)`` and of sums over so many rows; 1 of people with one row."""
+        return Fraction(1) if self.most_rows == 1 else self.total * (1 + self.most_rows * Fraction(1, 2**48))
 
     @property
     def total(self) -> Fraction:
@@ -256,10 +267,14 @@ class RowLoss(DeclaredLoss, ABC):
 
         Of people who are weighted by their chance of treatment it is that weight.
         """
-        weights = self.case_weights(table) * table.complete
+        weights, counts = self.case_weights(table) * table.complete, self.counts(table)
+        return weights if counts is None else weights * counts
+
+    def counts(self, table: AdmittedTable) -> FloatArray | None:
+        """Return ``w(n)`` of each row, 0 of incomplete ones; None where every row is a person."""
         if table.persons is None or self.model.several_rows is None:
-            return weights
-        return weights * row_weights(table.persons, table.complete, self.model.several_rows)
+            return None
+        return row_weights(table.persons, table.complete, self.model.several_rows)
 
     def case_weights(self, table: AdmittedTable) -> FloatArray:
         """Return the case weights (n,) of rows, or what their chance of treatment makes them weigh: from 0 to 1."""
@@ -322,6 +337,22 @@ def summed(person: IntArray, of_rows: FloatArray, *, people: int) -> FloatArray:
     """Return the sums (people, D) of what rows contribute (n, D), each person's in the order of the rows."""
     added = [np.bincount(person, weights=column, minlength=people) for column in of_rows.T]
     return np.asarray(np.stack(added).T, dtype=np.float64)  # of nobody they are integers
+
+
+def cut_and_summed(
+    person: IntArray | None,
+    counts: FloatArray | None,
+    of_rows: FloatArray,
+    cut: Callable[[FloatArray], FloatArray],
+    *,
+    people: int,
+) -> FloatArray:
+    """Return `Rows.cut_scores` (people, D) from the scores of rows (n, D), weights ``counts`` (n,) included."""
+    if person is None:
+        return cut(of_rows)
+    own = np.ones(len(person)) if counts is None else counts
+    one = of_rows / np.where(own > 0.0, own, 1.0)[:, None]  # of a row that counts nothing the score is 0
+    return summed(person, own[:, None] * cut(one), people=people)
 
 
 def number_of_people(person: IntArray | None, *, rows: int) -> int:

@@ -18,18 +18,18 @@ from hdpstats._base.errors import ArgumentError, MechanismError, SchemaError
 from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats._base.validation import real
 from hdpstats.families.base import PersonLoss, declared_bound
-from hdpstats.families.outcomes import Outcomes
+from hdpstats.families.outcomes import Outcomes, OutcomesOfRows
 from hdpstats.families.regression.likelihood import is_tied
-from hdpstats.families.several_rows import SeveralRows, checked_correlation, estimand
+from hdpstats.families.several_rows import SeveralRows, checked_correlation, estimand, row_weights
 from hdpstats.formulas import Design, compile_design
 from hdpstats.formulas.column_space import CanonicalDesign
 from hdpstats.formulas.compiler import SurvivalDesign
 from hdpstats.mechanisms.clipped_newton import ClippedNewton
-from hdpstats.mechanisms.clipped_newton.estimate import ALIKE
+from hdpstats.mechanisms.clipped_newton.estimate import ALIKE, ALIKE_IN_ROWS
 from hdpstats.mechanisms.perturbation import ObjectivePerturbation, ObjectiveQuery
 from hdpstats.mechanisms.perturbation.request import Asked, Recommended
 from hdpstats.public.enough import few, rare_values, rarer
-from hdpstats.public.moments import Moments, PublicSide
+from hdpstats.public.moments import Moments, PublicSide, WhitenedRows
 from hdpstats.public.row_weights import APART, Allowance, reach
 from hdpstats.records.averages import CohortMoments
 from hdpstats.records.estimate import Estimate
@@ -360,7 +360,7 @@ class LossSpec(ModelSpec):
 
     def likeness(self, *, censoring: str) -> str:  # noqa: ARG002
         """Return in what private people are taken to be as public ones, in words."""
-        return ALIKE
+        return ALIKE if self.several is None else ALIKE_IN_ROWS
 
     @property
     def outcome_notes(self) -> tuple[str, ...]:
@@ -685,6 +685,19 @@ def rows_of_people(study: Study, several: SeveralRows, needs: Sequence[str]) -> 
         total=float(several.total),
         public_people=None if persons is None else len(np.unique(persons)),
     )
+
+
+def outcomes_of_rows(side: WhitenedRows, several: SeveralRows | None, t: FloatArray | None) -> OutcomesOfRows | None:
+    """Return how public rows of people with several count where their outcomes are listed; None for one row each."""
+    if several is None:
+        return None
+    if side.person is None or t is None:
+        raise refusal(
+            "clipped_newton needs public people (40 complete ones) whose rows say whose they are, with the outcome: "
+            "how those of a person go together is taken from them"
+        )
+    counts = row_weights(side.person, np.ones(len(side.person), dtype=np.bool_), several.correlation)
+    return OutcomesOfRows(person=side.person, counts=counts, t=t.reshape(len(counts), -1))
 
 
 def check_no_strata(design: Design, *, remedy: str) -> None:

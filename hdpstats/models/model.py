@@ -83,11 +83,11 @@ def mechanism_of(spec: ModelSpec, options: MechanismOptions) -> FitMechanism:
     if spec.several is not None and type(options) in OF_ONE_ROW:
         (name,) = (name for name, kind in BY_NAME.items() if kind is type(options))
         raise MechanismError(
-            f"{name} has no proof for people with several rows: {OF_ONE_ROW[type(options)]}; use mechanism='objective' "
-            "or 'output'",
-            available=("objective", "output"),
+            f"{name} has no proof for people with several rows: {OF_ONE_ROW[type(options)]}; use "
+            "mechanism='objective', 'output' or (with public people) 'clipped_newton'",
+            available=("objective", "output", "clipped_newton"),
         )
-    if spec.overlap is not None and type(options) in OF_ONE_ROW:
+    if spec.overlap is not None and type(options) in (NoisyNewton.options, *OF_ONE_ROW):
         (name,) = (name for name, kind in BY_NAME.items() if kind is type(options))
         raise MechanismError(
             f"{name} does not count people weighted by their chance of treatment (weighting=), nor errors that the "
@@ -111,7 +111,6 @@ def check_weighting(spec: ModelSpec, description: object) -> None:
 
 
 OF_ONE_ROW: Final[Mapping[type, str]] = {
-    NoisyNewton.options: "clipped scores are matched with the outcomes that a public person's one row may have",
     PublicHessianNewton.options: "scores are those of cut rows, times a Hessian of public rows that is one for all",
     Exponential.options: "how often proposals are accepted is bounded by the loss of one row",
     NoisyHistogram.options: "a person is counted in the one cell of one row",

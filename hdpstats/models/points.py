@@ -41,6 +41,7 @@ from hdpstats.models.estimates import (
     is_plain,
     planned,
     tied_quantile,
+    unknown_alone,
 )
 from hdpstats.models.fit_mechanism import FitMechanism, Prediction
 from hdpstats.models.hessian_share import PointOptions, curvature_is_known, plan_standard_errors
@@ -162,6 +163,7 @@ class PointMechanism(FitMechanism):
             risk=found.risk,
             sites=sites,
             for_sandwich=spent,
+            unknown=unknown_alone(parts, T=T, meat=spec.meat),
         )
 
     def read(self, spec: LossSpec, request: FitRequest, points: Contributions[PointQuery, PointRelease]) -> Result:

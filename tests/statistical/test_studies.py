@@ -48,9 +48,7 @@ SEPARATED = OF_HAZARD["a dummy for each interval"], 1
 """A design and a seed whose public rows have no event in an interval."""
 
 
-SEVERAL = several_rows_studies.Scene(
-    most=4, public=200, within=0.5, private=1500, unlike=True, correlations=(0.3,), epsilons=(LARGE,)
-)
+SEVERAL = several_rows_studies.Scene(most=4, public=200, within=0.5, private=1500, unlike=True, fits=((0.3, LARGE),))
 
 
 def of_shift(draw, mechanism="objective"):

@@ -232,6 +232,7 @@ class RegressionPersonLoss(RowLoss):
             offset=numbers_of(table, self.model.offset, otherwise=0.0) / self.response.stretch,
             bounds=self._bounds,
             person=None if self.most_rows == 1 else table.persons,
+            counts=self.counts(table),
         )
 
     @property

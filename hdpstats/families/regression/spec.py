@@ -46,6 +46,7 @@ from hdpstats.families.spec import (
     of_model,
     offset_column,
     offsets,
+    outcomes_of_rows,
     refusal,
     rows_of_people,
     sample_rows,
@@ -383,14 +384,20 @@ class RegressionSpec(RowSpec):
             raise refusal("clipped_newton does not count people weighted by their chance of treatment")
         side = fitted(public).at_radius(RADIUS)
         loss, weights, offset = self.loss, side.weights * side.mallows, side.offset
+        rows = outcomes_of_rows(side, self.several, side.t)
+        if rows is not None:
+            weights = weights / rows.counts
         outcomes: Outcomes
         if isinstance(loss, ListedLoss):
-            outcomes = ListedOutcomes(loss=loss, X=side.X, weights=weights, offset=offset)
+            outcomes = ListedOutcomes(loss=loss, X=side.X, weights=weights, offset=offset, rows=rows)
         elif side.y is not None and side.fit is not None:
             theta = side.fit.theta
             residuals = centred_residuals(side.y - side.X @ theta - offset)
+            if rows is not None:  # their own are scores, of a standard deviation that residuals tell
+                spread = np.sqrt(np.mean(loss.score(np.zeros(len(residuals)), residuals) ** 2))
+                rows = replace(rows, t=rows.t / max(float(spread), 1e-300))
             outcomes = ResidualOutcomes(
-                loss=loss, X=side.X, weights=weights, offset=offset, residuals=residuals, theta=theta
+                loss=loss, X=side.X, weights=weights, offset=offset, rows=rows, residuals=residuals, theta=theta
             )
         else:
             raise refusal("clipped_newton needs public outcomes, whose residuals private ones are taken to have")

@@ -201,7 +201,7 @@ class WeightedPublic(WhitenedRows):
 
     def _means(self, theta: FloatArray) -> FloatArray:
         """Return the mean outcomes (2, m), untreated first, at which the weighted score is 0 at ``theta``."""
-        zero, loss = np.zeros(1), self.loss
+        zero, loss = np.zeros(len(self.X)), self.loss
         overlap = np.tile(self.standing.weights, 2) * self.weights * self.mallows
         wanted = self.X.T @ (overlap * loss.score(self.X @ theta, zero))
         lean = np.tile(self.dependence.lean, 2)
@@ -228,7 +228,7 @@ class WeightedPublic(WhitenedRows):
         """Return the expected scores ``r`` (2, m) at ``theta`` and the variances of scores."""
         means = self._means(theta)
         eta = (self.X @ theta).reshape(2, -1)
-        return self.loss.score(eta, np.zeros(1)) - means, self._variances(means)
+        return self.loss.score(eta, np.zeros_like(eta)) - means, self._variances(means)
 
     def _coupled(self, r: FloatArray) -> FloatArray:
         """Return ``B`` (D, p) of expected scores ``r`` (2, m)."""
@@ -241,7 +241,7 @@ class WeightedPublic(WhitenedRows):
 
     def with_weights(self, weights: FloatArray) -> FloatArray:
         """Return Hessians (k, D, D) of one person at the centre under other Mallows weights (k, 2 m)."""
-        curvature = self.loss.curvature(self.X @ self.centre, np.zeros(1)) * np.ones(len(self.X))
+        curvature = self.loss.curvature(self.X @ self.centre, np.zeros(len(self.X)))
         return squares(self.X, weights, np.tile(self.standing.weights, 2) * self.weights * curvature)
 
     def of_propensity(self, theta: FloatArray) -> FloatArray:
@@ -257,7 +257,7 @@ class WeightedPublic(WhitenedRows):
         slope = self._coupled(r) @ np.linalg.pinv(people.hessian)
         G = people.X @ slope.T  # (m, D)
         overlap = e * (1.0 - e)
-        curvature = self.loss.curvature((self.X @ theta).reshape(2, -1), np.zeros(1)) * np.ones_like(r)
+        curvature = self.loss.curvature((self.X @ theta).reshape(2, -1), np.zeros_like(r))
         i, j = np.triu_indices(self.dimension)
         H: FloatArray = np.zeros((len(e), len(i)))
         J = overlap[:, None] * G[:, i] * G[:, j]

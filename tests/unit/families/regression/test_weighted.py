@@ -163,7 +163,7 @@ def test_the_covariance_of_scores_is_that_of_drawn_people(name):
     total = np.zeros((2, 2))
     for _ in range(200):
         a, y, z, w = drawn(side, theta, rng)
-        score = loss.score(z @ theta, np.zeros(1)) - y
+        score = loss.score(z @ theta, np.zeros(len(y))) - y
         phi = (w * score)[:, None] * z + ((a - people.propensity)[:, None] * people.X) @ slope.T
         total += phi.T @ phi / side.people / 200
     found = side.moments(theta, records=1.0)
