@@ -15,10 +15,10 @@ import pandas as pd
 import pytest
 
 import hdpstats.api as hdp
+from hdpstats.families.overlap_weights import weighting_design
 from hdpstats.mechanisms.description import UNITS, AtRisk, DescribedColumn, DescribedPairs, DescriptionQuery, site
 from hdpstats.mechanisms.description import people as mapping
 from hdpstats.mechanisms.description.public_cells import FollowUpCells
-from hdpstats.mechanisms.overlap_weights import weighting_design
 from hdpstats.noise import BoxNoise, RoundedNormal, TwoSidedGeometric
 from hdpstats.privacy.budget import as_pair, total
 from hdpstats.privacy.sensitivity import Relation
