@@ -329,6 +329,9 @@ def bound(query: ClippedNewtonQuery, *, factor: int = 1) -> float:
         def scores(self, theta: np.ndarray) -> np.ndarray:
             return np.array([[self.sign * 9.0, 0.0, 0.0]])
 
+        def cut_scores(self, theta: np.ndarray, cut: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+            return cut(self.scores(theta))
+
     first, second = np.array([2.5, 0.0, 0.0]), np.array([-2.5, 0.0, 0.0])
     theta, grid = np.array(query.theta), float(calibration.grid)
     here, there = (
