@@ -172,6 +172,9 @@ def _questions(rows, names):
             lambda: hdpf.logit(f"y ~ {SQUARES}", data=alone, row_norm=2.0), mechanism="objective", se_share=0
         ),
         "logit, weighted": fit(lambda: hdpf.logit("y ~ x1 + g", data=with_public, weights="w")),
+        "logit of people weighted by propensity": fit(
+            lambda: hdpf.logit("event ~ y", data=with_public, weighting=weighting)
+        ),
         "linear": fit(lambda: hdpf.linear("k ~ x1 + g", data=with_public)),
         "huber": fit(lambda: hdpf.mestimate("k ~ x1 + g", with_public, loss=hdp.losses.Huber(2.0))),
         "quantile": fit(lambda: hdpf.quantile("k ~ x1 + g", data=with_public, q=0.5), mechanism="output"),

@@ -13,6 +13,7 @@ from hdpstats._base.compiled import Loops
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import ExactArray, FloatArray, IntArray
 from hdpstats._base.work import Operations, sorting
+from hdpstats.families.overlap_weights import weighting_work, weights_of
 from hdpstats.families.several_rows import row_weights, total_weight
 from hdpstats.formulas import Design
 from hdpstats.privacy.sensitivity import BallNorm, Norm, Relation
@@ -239,10 +240,12 @@ class RowLoss(DeclaredLoss, ABC):
     """The loss of a person with rows of a design; ``design`` may be None where only constants are asked.
 
     ``most_rows`` is the largest number of rows of a person that are used (`hdpstats.families.several_rows`).
+    ``propensity`` is the design of the model's weighting by propensity, where it has one and rows are read.
     """
 
     design: Design | None = None
     most_rows: int = 1
+    propensity: Design | None = None
 
     @property
     def half(self) -> Fraction:
@@ -260,8 +263,11 @@ class RowLoss(DeclaredLoss, ABC):
         return total_weight(self.most_rows, self.model.several_rows)
 
     def row_weights(self, table: AdmittedTable) -> FloatArray:
-        """Return the case weight of each row times what its person's number of rows makes of it; 0 if incomplete."""
-        weights, counts = numbers_of(table, self.model.weights, otherwise=1.0) * table.complete, self.counts(table)
+        """Return the case weight of each row times what its person's number of rows makes of it; 0 if incomplete.
+
+        Of people who are weighted by their chance of treatment it is that weight.
+        """
+        weights, counts = self.case_weights(table) * table.complete, self.counts(table)
         return weights if counts is None else weights * counts
 
     def counts(self, table: AdmittedTable) -> FloatArray | None:
@@ -270,6 +276,22 @@ class RowLoss(DeclaredLoss, ABC):
             return None
         return row_weights(table.persons, table.complete, self.model.several_rows)
 
+    def case_weights(self, table: AdmittedTable) -> FloatArray:
+        """Return the case weights (n,) of rows, or what their chance of treatment makes them weigh: from 0 to 1."""
+        weighting = self.model.overlap
+        if weighting is None:
+            return numbers_of(table, self.model.weights, otherwise=1.0)
+        if self.propensity is None:
+            raise MechanismError("a loss without the design of its weighting reads no rows")
+        return weights_of(weighting, self.propensity, table)
+
+    def weighting_work(self, rows: int) -> Operations:
+        """Return what the weights by propensity of so many rows take at most."""
+        weighting = self.model.overlap
+        if weighting is None or self.propensity is None:
+            return Operations()
+        return weighting_work(weighting, self.propensity, rows)
+
     @property
     def valued(self) -> bool:
         """Losses have values in closed form."""
@@ -277,9 +299,10 @@ class RowLoss(DeclaredLoss, ABC):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The design's columns, case weights and offsets."""
+        """The design's columns, case weights and offsets, and what a weighting by propensity reads besides."""
         extra = [name for name in (self.model.weights, self.model.offset) if name is not None]
-        return (*self.read.needs, *extra)
+        weighting = () if self.model.overlap is None else self.model.overlap.columns
+        return tuple(dict.fromkeys((*self.read.needs, *extra, *weighting)))
 
     @property
     def read(self) -> Design:

@@ -38,6 +38,7 @@ from hdpstats.records.model import AnyModel, QueryModel, TimeGrid
 from hdpstats.records.query import MechanismOptions, PointQuery
 from hdpstats.records.sandwich import SandwichPart
 from hdpstats.results import NOT_CHECKED, DeferredCheck, ModelFacts, RowsOfPeople
+from hdpstats.results.propensity import Weighting
 from hdpstats.schema.columns import NumericColumn
 from hdpstats.schema.schema import declared_column
 from hdpstats.schema.site_facts import SiteFacts
@@ -115,6 +116,11 @@ class ModelSpec(ABC):
     def largest_weight(self) -> float:
         """The declared bound on a case weight; 1 without weights."""
         return declared_bound(self.study.schema, self.weighting, kind="weight", default=1.0)
+
+    @property
+    def overlap(self) -> Weighting | None:
+        """How people are weighted by their chance of treatment; None where they are not."""
+        return None
 
     @property
     def extra(self) -> tuple[str, ...]:
@@ -278,8 +284,9 @@ class LossSpec(ModelSpec):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The columns of the design, of weights and of offset."""
-        return (*self.design.needs, *self.extra)
+        """The columns of the design, of weights and of offset, and what a weighting by propensity reads besides."""
+        weighting = () if self.overlap is None else self.overlap.record.columns
+        return tuple(dict.fromkeys((*self.design.needs, *self.extra, *weighting)))
 
     @property
     @abstractmethod
@@ -362,8 +369,8 @@ class LossSpec(ModelSpec):
 
     @property
     def compares(self) -> bool:
-        """Whether there is a public fit."""
-        return self.public is not None and self.public.fit is not None
+        """Whether there is a public fit, of people who are not weighted by a chance of treatment of other people."""
+        return self.public is not None and self.public.fit is not None and self.overlap is None
 
     @property
     @abstractmethod

@@ -201,7 +201,7 @@ def cut_matrices(people, theta, part):
 @pytest.mark.parametrize("name", REGRESSIONS)
 def test_the_summed_hessian_and_score_of_a_person_are_cut_to_a_norm(name, correlation):
     query, person_loss = loss_of(name, most_rows=4, correlation=correlation)
-    frame = visits(6, 25, 4)
+    frame = visits(6, 15, 4)
     alone = [read(rows, person_loss) for _, rows in frame.groupby("id")]
     attained = np.zeros(2)
     for bound, width in ((1e-3, 0.5), (0.05, 0.2), (20.0, 0.5)):

@@ -103,6 +103,10 @@ def of_effect(design):
     return [found[name] for name in ("covered", "ratio covered", "means covered")]
 
 
+def of_weighted_regression():
+    return effects_studies.one_regression(effects_studies.REGRESSIONS[0], LARGE, 3)["covered"]
+
+
 def of_discrete_cells():
     case = importance_studies.Case("discrete", "~ a*g*y", LARGE)
     return [*importance_studies.one_coverage(case, 2).values()]
@@ -132,6 +136,7 @@ COVERED = {
     "missing cells": lambda: of_missing(missing_studies.LOGIT),
     "missing cells, hazard": lambda: of_missing(missing_studies.HAZARD),
     "treatment effect": lambda: of_effect(effects_studies.DESIGNS[0]),
+    "weighted regression": of_weighted_regression,
     "adjusted curves": lambda: of_adjusted_curves(adjusted_curves_studies.DESIGNS[0]),
     "adjusted curves of two causes": lambda: of_adjusted_curves(adjusted_curves_studies.DESIGNS[-1]),
     "adjusted log-rank test": of_adjusted_test,
