@@ -46,7 +46,7 @@ test: compiled
 test-wide: compiled
 	$(THREADS) $(BIN)/python -m pytest -n 2 --dist worksteal tests --ignore tests/benchmarks --ignore tests/vignettes/test_built_pages.py -m "wide and not validate"
 
-# Without this, tests draw seeded noise (conftest.py) and properties are tried on the same examples every time.
+# Without this, tests draw seeded noise (tests/plugin.py) and properties are tried on the same examples every time.
 test-entropy: setup
 	$(THREADS) $(BIN)/python -m pytest --system-entropy tests --ignore tests/benchmarks -m "(entropy or hypothesis) and not validate"
 

@@ -16,6 +16,7 @@ import yaml
 
 from hdpstats import __version__
 from hdpstats._base.errors import ArgumentError, HdpError
+from hdpstats._base.new_files import check_new, new_file, write_new
 from hdpstats._base.validation import printable
 from hdpstats.ledger import (
     Disclosure,
@@ -90,13 +91,16 @@ def _head(arguments: argparse.Namespace) -> None:
     ledger = Ledger.open_existing(arguments.file, dataset=arguments.dataset)
     head = ledger.signed_head(None if arguments.key is None else Path(arguments.key))
     if arguments.out is not None:
-        head.write(arguments.out)
+        with new_file(arguments.out) as place:
+            head.write(place)
     signed = f"; key {head.key}" if head.key else ""
     print(f"{head.entries} entries, {head.charges} charges; head {head.head}{signed}")
 
 
 def _export(arguments: argparse.Namespace) -> None:
-    Ledger.open_existing(arguments.file, dataset=arguments.dataset).export(arguments.out)
+    ledger = Ledger.open_existing(arguments.file, dataset=arguments.dataset)
+    with new_file(arguments.out) as place:
+        ledger.export(place)
 
 
 def _back_up(arguments: argparse.Namespace) -> None:
@@ -191,7 +195,8 @@ def _print_form(form: Disclosure, out: Path | None) -> None:
     if out is None:
         print(form)
     else:
-        form.write(out)
+        with new_file(out) as place:
+            form.write(place)
     if form.missing:
         print(f"hdpstats: not stated yet: {', '.join(form.missing)}", file=sys.stderr)
 
@@ -555,7 +560,11 @@ def _warm_up(_arguments: argparse.Namespace) -> None:
 def _qualify(arguments: argparse.Namespace) -> None:
     from hdpstats.audit.qualification import qualify  # which other commands do without
 
-    found = qualify(arguments.out)
+    if arguments.out is None:
+        found = qualify()
+    else:
+        with new_file(arguments.out) as place:
+            found = qualify(place)
     print(found)
     if not found.passed:
         raise HdpError(f"{len(found.failed)} checks failed: this installation does not compute what it should here")
@@ -578,7 +587,7 @@ def _public(path: Path | None) -> "pd.DataFrame | None":
 
 
 def _request(arguments: argparse.Namespace) -> None:
-    from hdpstats.exchange import request  # which other commands do without
+    from hdpstats.exchange import RequestFile, request  # which other commands do without
     from hdpstats.schema.schema import Schema
     from hdpstats.sites import Study
 
@@ -600,10 +609,10 @@ def _request(arguments: argparse.Namespace) -> None:
         study,
         epsilon=arguments.epsilon,
         attach_public=not arguments.name_public,
-        path=arguments.out,
         key=arguments.key,
         **options,
     )
+    write_new(arguments.out, asked.to_json() + "\n", same=lambda place: RequestFile.is_at(place, asked.sha256))
     print(f"{arguments.out} is request {asked.sha256[:12]}: send it to the custodian, and keep it")
 
 
@@ -613,6 +622,7 @@ def _result(arguments: argparse.Namespace) -> None:
     keys, files = arguments.key, arguments.release
     if keys and len(keys) != len(files):
         raise ArgumentError("key must be given once for each release file, in their order", argument="key")
+    check_new(arguments.out)
     named = {f"site {number}": file for number, file in enumerate(files, start=1)}
     of_sites = dict(zip(named, keys, strict=True)) if keys else None
     public = _public(arguments.public)
@@ -620,7 +630,7 @@ def _result(arguments: argparse.Namespace) -> None:
         result = read_result(files[0], arguments.request, public=public, key=keys[0] if keys else None)
     else:
         result = read_result(named, arguments.request, public=public, key=of_sites)
-    result.to_json(arguments.out)
+    write_new(arguments.out, result.to_json())
     print(result.summary())
 
 
@@ -641,8 +651,13 @@ def _flare_job(arguments: argparse.Namespace) -> None:
 def _flare_result(arguments: argparse.Namespace) -> None:
     from hdpstats.engines.flare.job import read_job  # which other commands do without
 
-    several, result = read_job(arguments.folder, arguments.request, keys=dict(map(_key_of, arguments.key)))
-    result.to_json(arguments.out)
+    named = [*map(_key_of, arguments.key), *((site, None) for site in arguments.unsigned)]
+    keys = dict(named)
+    if len(keys) < len(named):
+        raise ArgumentError("key and unsigned must name each site once", argument="key")
+    check_new(arguments.out)
+    several, result = read_job(arguments.folder, arguments.request, keys=keys)
+    write_new(arguments.out, result.to_json())
     for name, reason in several.left.items():
         print(f"{name} was left out: {reason}")
     print(result.summary())
@@ -673,7 +688,18 @@ def _add_flare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     reading.add_argument("request", metavar="REQUEST.JSON", type=Path, help="the request that was sent")
     reading.add_argument("folder", metavar="FOLDER", type=Path, help="what was downloaded")
     reading.add_argument(
-        "--key", metavar="SITE=STEM.pub", action="append", default=[], help="a site's key, that its releases must have"
+        "--key",
+        metavar="SITE=STEM.pub",
+        action="append",
+        default=[],
+        help="a site's key, that its releases must be signed with; where one is given, each site needs one",
+    )
+    reading.add_argument(
+        "--unsigned",
+        metavar="SITE",
+        action="append",
+        default=[],
+        help="a site whose releases are taken without a key, beside those with one: nothing shows who wrote them",
     )
     reading.add_argument("--out", metavar="FILE", type=Path, required=True, help="the result file to write")
     reading.set_defaults(run=_flare_result)

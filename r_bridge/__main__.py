@@ -39,6 +39,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="URL",
         help="where the documentation site is, to which help pages link; else what make docs built",
     )
+    installing.add_argument(
+        "--bug-reports", metavar="URL", help="where faults are reported, which R's bug.report() opens; none by default"
+    )
     installing.set_defaults(command=_install)
     running = commands.add_parser("run", help="run an R script with the functions attached")
     running.add_argument("script", metavar="SCRIPT.R")
@@ -61,7 +64,8 @@ def _install_kernel(options: argparse.Namespace) -> int:
 
 
 def _install(options: argparse.Namespace) -> int:
-    library = package.install(options.lib, vignettes=not options.no_vignettes, pages=options.pages)
+    vignettes = not options.no_vignettes
+    library = package.install(options.lib, vignettes=vignettes, pages=options.pages, bugs=options.bug_reports)
     print(f"installed into {library}; in R: library(hdpstats)")
     if not options.no_vignettes and not package.can_build():
         print("without vignettes: they need pandoc, and the R packages knitr, rmarkdown and reticulate")

@@ -38,7 +38,9 @@ def connect() -> None:
     put(dispatcher())
 
 
-def install(library: str | None = None, *, vignettes: bool = True, pages: str | None = None) -> Path:
+def install(
+    library: str | None = None, *, vignettes: bool = True, pages: str | None = None, bugs: str | None = None
+) -> Path:
     """Install the R package into a library and return where.
 
     ``library(hdpstats)`` then finds this Python by itself: the path of its executable is a file of the package.
@@ -51,6 +53,8 @@ def install(library: str | None = None, *, vignettes: bool = True, pages: str | 
         Whether to run and install the vignettes, which takes about half a minute, where `can_build` says that R can.
     pages
         The address of the documentation site, to which help pages link; by default that of `built_pages`.
+    bugs
+        The address where faults are reported, on the web; none by default.
 
     Raises
     ------
@@ -60,17 +64,18 @@ def install(library: str | None = None, *, vignettes: bool = True, pages: str | 
     target = Path(library).expanduser().resolve() if library else _user_library()
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as place:
-        source = build(Path(place), vignettes=vignettes and can_build(), pages=pages or built_pages())
+        source = build(Path(place), vignettes=vignettes and can_build(), pages=pages or built_pages(), bugs=bugs or "")
         done = _r("CMD", "INSTALL", "--no-test-load", f"--library={target}", str(source))
     if done.returncode:
         raise HdpError(f"R could not install the package into {target}:\n{done.stderr}")
     return target
 
 
-def build(place: Path, *, vignettes: bool = True, pages: str = "") -> Path:
+def build(place: Path, *, vignettes: bool = True, pages: str = "", bugs: str = "") -> Path:
     """Copy the source into a folder, with the path of this Python; with vignettes, return an archive that holds them.
 
-    Help pages link to the documentation site, where its address is given; one on the web is the package's URL.
+    Help pages link to the documentation site, where its address is given; one on the web is the package's URL. Where
+    faults are reported is its BugReports.
 
     Raises
     ------
@@ -85,9 +90,10 @@ def build(place: Path, *, vignettes: bool = True, pages: str = "") -> Path:
         address = f"{pages.rstrip('/')}/docs/reference/r/".replace("%", r"\\\%")  # read twice
         link = rf"\newcommand{{\pages}}{{On the site: \href{{{address}#1.html}}{{\file{{#1.html}}}}.}}"
         (source / "man" / "macros" / "pages.Rd").write_text(f"{link}\n", encoding="utf-8")
-    if pages.startswith("http"):
-        with (source / "DESCRIPTION").open("a", encoding="utf-8") as description:
-            description.write(f"URL: {pages.replace(',', '%2C')}\n")
+    with (source / "DESCRIPTION").open("a", encoding="utf-8") as description:
+        for name, address in (("URL", pages), ("BugReports", bugs)):
+            if address.startswith("http"):
+                description.write(f"{name}: {address.replace(',', '%2C')}\n")
     if not vignettes:
         return source
     done = _r("CMD", "build", str(source), folder=str(place))

@@ -3,7 +3,8 @@
 `Popen` is used as `subprocess.Popen` is, with ``[sys.executable, "-c", code, ...]`` or ``[..., "-m", module, ...]``.
 What it starts is a process of its own: own memory, environment, folder, streams, session and signals, and an end of
 its own. It differs from one that was started by its command in what has been imported and what compiled code has been
-loaded, and in who waits for it: the server below, which hands on how it ended. A command with other options of Python
+loaded, in that the system takes its memory back as a whole, and in who waits for it: the server below, which hands on
+how it ended. A command with other options of Python
 is started as usual. The operating system's entropy is read by these processes, as by all others.
 """
 
@@ -29,8 +30,6 @@ import tempfile
 import threading
 from pathlib import Path
 from unittest import mock
-
-from jupyter_client import launcher
 
 ROOT = Path(__file__).parents[1]
 IMPORTED = (
@@ -61,7 +60,7 @@ HEAD = struct.Struct("I")
 
 
 class _Server:
-    """The server, started by the process that runs tests when it is first used; others find it by its address."""
+    """The server, started when it is first used, or for all processes that run tests; they find it by its address."""
 
     def __init__(self):
         self._lock, self._process, self._lifeline, self._owner = threading.Lock(), None, None, None
@@ -81,11 +80,13 @@ class _Server:
             os.close(written)
         return number, ended
 
-    def start(self):
-        """Start the server where there is none yet."""
+    def start(self, *, wait=True):
+        """Start the server where there is none yet, and wait until it is ready."""
         with self._lock:
             if ADDRESS not in os.environ:
                 self._start()
+                if wait and not self._lifeline.recv(1):
+                    raise RuntimeError(f"the server ended with {self._process.wait()} before it was ready")
 
     def _start(self):
         folder = tempfile.mkdtemp(prefix="hdpstats-tests-")
@@ -103,8 +104,6 @@ class _Server:
                 env=environment,
                 cwd=ROOT,
             )
-        if not here.recv(1):
-            raise RuntimeError(f"the server of processes ended with {self._process.wait()} before it was ready")
         self._lifeline, self._owner = here, os.getpid()
         os.environ[ADDRESS] = address
         atexit.register(self._stop, folder)
@@ -182,6 +181,11 @@ def run(command, *, given=None, text=True, timeout=120, **options):
     return subprocess.CompletedProcess(command, process.returncode, printed, errors)
 
 
+def share():
+    """Let all processes that are started from here have one server, which gets ready while they do."""
+    _SERVER.start(wait=False)
+
+
 def everywhere():
     """Let all of this process's `subprocess` fork: for a notebook that runs commands of the package."""
     subprocess.Popen = Popen
@@ -191,6 +195,7 @@ def everywhere():
 def kernels():
     """Let Jupyter fork the kernels that it starts."""
     _SERVER.start()
+    launcher = importlib.import_module("jupyter_client.launcher")
     before, launcher.Popen = launcher.Popen, Popen
     try:
         yield
@@ -244,7 +249,7 @@ def serve():
     for each in (listening, lifeline, channel):
         each.close()  # now: later their numbers may be those of other files
     _become(order, descriptors[:-1])
-    _run(order["command"])
+    _run_to_the_end(order["command"])
 
 
 def _keep(names):
@@ -313,6 +318,28 @@ def _become(order, streams):
 
 def _stream(number, mode, **options):
     return io.TextIOWrapper(os.fdopen(number, mode, closefd=False), encoding="utf-8", **options)
+
+
+def _run_to_the_end(command):
+    """Run as Python does, and end as it does but for memory: to take it apart copies most of what the server has.
+
+    An end by an error or a signal is Python's own, which does.
+    """
+    status = 0
+    try:
+        _run(command)
+    except SystemExit as asked:
+        if not isinstance(asked.code, int | None):
+            raise
+        status = (asked.code or 0) & 0xFF
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    vars(sys.modules["__main__"]).clear()
+    gc.collect()
+    for stream in (sys.stdout, sys.stderr):
+        if not stream.closed:
+            stream.flush()
+    os._exit(status)
 
 
 def _run(command):

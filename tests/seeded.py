@@ -1,7 +1,7 @@
 """Seeded noise for tests: every test draws the same noise each time, in whatever order tests run.
 
-The package reads entropy in one place, `hdpstats.noise.exact.system_bytes`. While tests run, the top-level
-`conftest.py` puts a `Source` in that place. Nothing in the package knows of it, and no setting leads to it.
+The package reads entropy in one place, `hdpstats.noise.exact.system_bytes`. While tests run,
+`tests/plugin.py` puts a `Source` in that place. Nothing in the package knows of it, and no setting leads to it.
 
 A source has one stream of bytes for each test, for each fixture that several tests share, and for each file that is
 collected: SHAKE-256 of the seed, of that name and of a counter. Whoever knows the seed knows the bytes; nobody else

@@ -20,13 +20,16 @@ it comes from its custodian, and `CARRIED_AGAIN` times where a carrier or a fold
 process each time, and a query that takes more memory than there is does. What is brought so and was charged at another
 version of the data alone is not charged at this one before somebody approves it: old files come again.
 
-Processes that answer files for one site take turns (``site.answering.lock`` beside the other state).
+Processes that answer files for one site take turns (``site.answering.lock`` beside the other state). What a carrier or
+a folder brings and ended `ENDED` processes that answered it is refused, so that those started anew come to the others.
 """
 
 import fcntl
+import json
+import math
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final, final
@@ -34,17 +37,18 @@ from typing import Final, final
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError, HdpError, SiteError
+from hdpstats._base.new_files import check_new, new_file
 from hdpstats._base.work import Prices
 from hdpstats.custodian import log
 from hdpstats.custodian.analysis_time import AnalysisTime
 from hdpstats.custodian.app import read_query
-from hdpstats.custodian.approvals import NotApproved, approval_of, charges_approved
+from hdpstats.custodian.approvals import Approval, NotApproved, approval_of, charges_approved
 from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.files import check_file, write_durably
 from hdpstats.custodian.kept_head import open_account
-from hdpstats.custodian.previewing import check_public, considered, recorded
+from hdpstats.custodian.previewing import check_approved, check_public, considered, recorded
 from hdpstats.custodian.prices import measured
-from hdpstats.custodian.request_costs import RequestCosts
+from hdpstats.custodian.request_costs import CARRIED_AGAIN, RequestCosts
 from hdpstats.custodian.senders import sender_of
 from hdpstats.custodian.serving import open_site, read_rows
 from hdpstats.custodian.settings import SiteSettings
@@ -76,11 +80,12 @@ class AnsweringSite(Site):
         slots: Slots,
         costs: RequestCosts,
         again: int | None,
+        composed: bool = False,
     ) -> None:
         self.time = AnalysisTime(settings.limits.analysis)
         self._site, self._limits, self._slots, self._analyst = site, settings.limits, slots, analyst
         self._permissions = settings.analysts[analyst]
-        self._costs, self._again, self._in_vain = costs, again, 0
+        self._costs, self._again, self._in_vain, self._composed = costs, again, 0, composed
         self.answers: dict[str, tuple[Query, Release]] = {}
         self.refusal: BaseException | None = None
 
@@ -144,7 +149,11 @@ class AnsweringSite(Site):
         release = self._site.received(asked, analyst=self._analyst)
         if release is None:
             self._check_approved(asked)
-            self._slots.answer(asked, analyst=self._analyst)
+            try:
+                self._slots.answer(asked, analyst=self._analyst)
+            except Exception:
+                self._take_back(asked)
+                raise
             release = self._site.received(asked, analyst=self._analyst)
         if release is None:
             raise SiteError("the ledger does not have what was released; see hdpstats ledger verify")
@@ -161,7 +170,16 @@ class AnsweringSite(Site):
                 "charged now",
                 argument="approve",
             )
+        new = self._site.received(query) is None  # else the account is charged nothing, and the analyst's cap alone
+        if self._composed and new and not self._site.ledger.affords(self._costs.left, self._analyst):
+            raise _refusal("insufficient-budget")
         self._costs.add(query, self._site.cost(query, analyst=self._analyst), charged=True)
+
+    def _take_back(self, query: Query) -> None:
+        """Forget the cost of a query that was refused, where nothing of it was charged."""
+        with suppress(HdpError):
+            if not self._site.in_vain(query) and self._site.received(query, analyst=self._analyst) is None:
+                self._costs.take_back(query)
 
 
 def _refusal(code: str, **numbers: float) -> HdpError:
@@ -170,9 +188,24 @@ def _refusal(code: str, **numbers: float) -> HdpError:
     return refusal.error(refusal.message + added, code=code, **numbers)
 
 
+ENDED: Final = 5
+"""How often processes may end while they answer what a carrier or a folder brings, before it is refused unread."""
+
+_REMEMBERED: Final = 100
+
+
 @contextmanager
-def taking_turns(settings: SiteSettings) -> Iterator[None]:
-    """Run a block that no other process runs for the same site; it is open to others when this process ends."""
+def taking_turns(settings: SiteSettings, sha256: str, *, most: float) -> Iterator[None]:
+    """Run a block that no other process runs for the same site; it is open to others when this process ends.
+
+    The file of the lock says how often a process ended in the block for a request: one that takes more memory than
+    there is must not end each process that is started anew, and so keep the requests of others.
+
+    Raises
+    ------
+    SiteError
+        That was ``most`` times since the request was last answered or refused. Nothing was charged now.
+    """
     place = settings.answering
     check_file(place, name="state")
     try:
@@ -181,13 +214,37 @@ def taking_turns(settings: SiteSettings) -> Iterator[None]:
         raise ArgumentError(f"state: {place} cannot be written: {error.strerror}", argument="state") from None
     try:
         fcntl.flock(number, fcntl.LOCK_EX)
-        yield
+        begun = _begun(number)
+        ended = begun.pop(sha256, 0)
+        if ended >= most:
+            raise SiteError(
+                f"{ended} processes of the site ended while they answered this request: it may take more memory than "
+                "there is. Nothing was charged now; its custodian can have it answered (hdpstats site answer)"
+            )
+        _keep(number, begun | {sha256: ended + 1})
+        try:
+            yield
+        finally:
+            _keep(number, begun)
     finally:
         os.close(number)
 
 
-CARRIED_AGAIN: Final = 2
-"""How often what a carrier brings is charged once more without an approval, as its process ended before its release."""
+def _begun(number: int) -> dict[str, int]:
+    """Return how often each request was begun and not ended, as the open file of the lock says; nothing else."""
+    try:
+        counts = json.loads(os.pread(number, 1_000_000, 0) or b"{}")
+        return {str(sha256): int(count) for sha256, count in counts.items()}
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):  # not written whole
+        return {}
+
+
+def _keep(number: int, begun: Mapping[str, int]) -> None:
+    """Keep the latest of them; where there is no room, nothing is remembered."""
+    with suppress(OSError):
+        os.ftruncate(number, 0)
+        os.pwrite(number, json.dumps(dict(list(begun.items())[-_REMEMBERED:])).encode(), 0)
+
 
 Beside = Callable[[Site], Mapping[str, Site]]
 """Gives a site its place among others: all of them by name."""
@@ -231,6 +288,10 @@ class Exchange:
         """The account of the site."""
         return self._site.ledger
 
+    def approval(self, sha256: str, analyst: str) -> Approval | None:
+        """Return who approved a request of an analyst for what this site is now; None where nobody did."""
+        return approval_of(self.settings, self._site, sha256, analyst)
+
     def facts(self, asked: RequestFile) -> ReleaseFile:
         """Return a file without answers, for a request that several sites answer: the public facts about this one."""
         return self._file(asked, {})
@@ -265,7 +326,8 @@ class Exchange:
         HdpError
             What the site raises; what was charged before stays charged, and the same request goes on from there.
         """
-        with taking_turns(self.settings):
+        brought = carried or beside is not None
+        with taking_turns(self.settings, asked.sha256, most=ENDED if brought else math.inf):
             costs = RequestCosts(self.settings, self.ledger, asked.sha256, analyst, most=asked.question.most)
             answering = AnsweringSite(
                 self._site,
@@ -273,16 +335,19 @@ class Exchange:
                 analyst=analyst,
                 slots=self._slots,
                 costs=costs,
-                again=self._again(asked, analyst, costs, carried=carried or beside is not None),
+                composed=asked.question.is_composed,
+                again=self._again(asked, analyst, costs, carried=brought),
             )
             sites = answering if beside is None else beside(answering)
             try:
                 with self._slots.request(analyst), asked.in_its_recipe():
                     answering.time.run(partial(self._ask, asked, sites, public, quorum))
             except HdpError as error:
-                nothing = answering.refusal is None and not answering.answers
-                if nothing or error.facts.get("code") == "too-long":
+                too_long = error.facts.get("code") == "too-long"
+                if not answering.answers or (too_long and answering.refusal is not None):
                     raise  # else reading the release file raises the same: it is about what was released
+                if too_long:  # what was released leaves all the same, and whether more would be asked is not known
+                    log.write(request="file", sha256=asked.sha256, ended=str(error), answers=len(answering.answers))
             except Exception as error:
                 if answering.refusal is not None or not answering.answers:
                     raise SiteError(
@@ -310,10 +375,10 @@ class Exchange:
         What a carrier brings may be old: where it was charged at another version of the data alone, or at other data of
         the account, somebody approves that it is charged at these.
         """
-        approved = charges_approved(self.settings, self.ledger, asked, analyst)
+        approved = charges_approved(self.settings, self._site, asked, analyst)
         if approved is not None or not carried:
             return approved
-        approval = approval_of(self.settings, self.ledger, asked.sha256, analyst)
+        approval = self.approval(asked.sha256, analyst)
         if approval is None and costs.only_of_other_data:
             raise NotApproved(
                 f"approve must name who approves this request for version {self.ledger.version} of the data: it was "
@@ -377,33 +442,21 @@ def answer(
     name = sender_of(settings, asked, analyst)
     rows = None if public is None else read_rows(public)
     asked.public_table(settings.dictionary, settings.persons.unit, rows)
-    _check_out(out, request)
+    same = partial(ReleaseFile.is_at, request=asked.sha256, account=open_account(settings).identity)
+    check_new(out, same=same, ending="; nothing was charged")
     if by is not None and sha256 is not None:
         recorded(settings, considered(settings, asked, name, public), by=by, sha256=sha256)
     exchange = _opened(settings, asked, name, prices, clock)
     made = exchange.answer(asked, analyst=name, public=rows)
     try:
-        write_durably(out, made.to_json() + "\n")
-    except OSError as error:
-        raise ArgumentError(
-            f"out: {out} cannot be written: {error.strerror}; answer the same request again, which costs nothing",
-            argument="out",
-        ) from None
+        with new_file(out, same=same) as place:
+            write_durably(place, made.to_json() + "\n")
+    except ArgumentError as error:
+        raise ArgumentError(f"{error}; answer the same request again, which costs nothing", argument="out") from None
     return made
 
 
 def _opened(settings: SiteSettings, asked: RequestFile, analyst: str, prices: Prices | None, clock: Clock) -> Exchange:
     """Open a site; what nobody approved is refused before a row is read."""
-    charges_approved(settings, open_account(settings), asked, analyst)
+    check_approved(settings, asked, analyst)
     return Exchange(settings, prices=prices, clock=clock)
-
-
-def _check_out(out: Path, request: Path) -> None:
-    """Refuse a release file that could not be written, or would replace the request, before anything is charged."""
-    if not os.access(out.absolute().parent, os.W_OK):
-        reason = f"this process cannot write in the folder of {out}"
-    elif out.is_dir() or (out.exists() and out.samefile(request)):
-        reason = f"{out} is a folder, or the request"
-    else:
-        return
-    raise ArgumentError(f"out: {reason}; nothing was charged", argument="out")

@@ -6,6 +6,10 @@ An approval is one line of JSON in ``site.approvals.jsonl`` beside the other sta
   looked at is not approved;
 * one analyst, one data set and one version of it in one account: the same file after an update, or for other data of
   the same people, needs another one;
+* the settings that decide what is answered, as they were then (`decided_by`): who is protected, under which declared
+  numbers, which rows, their schema, and what the analyst may ask and receive. The same request under others is asked
+  otherwise or of others, and needs another one. What changes only when an answer leaves, what a computer is given to do
+  or what is written to a log may change afterwards, and so may keys: they show who asks and who answers;
 * what the request may cost in all (``epsilon``, ``delta``), which every later query is held to before it is charged
   (`hdpstats.custodian.answering`);
 * so many charges made in vain (``again``), of answers that were interrupted between their charge and their release:
@@ -17,9 +21,9 @@ It stays. To take one back, delete its line while nothing is answered.
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, final
@@ -27,9 +31,12 @@ from typing import Final, final
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import text
 from hdpstats.custodian.files import append_to, check_file
+from hdpstats.custodian.request_costs import StateError
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.exchange import RequestFile
 from hdpstats.ledger import Ledger
+from hdpstats.ledger.location import locate
+from hdpstats.sites import Site
 
 REQUIRED: Final = "required"
 
@@ -41,7 +48,7 @@ class NotApproved(ArgumentError):  # noqa: N818  (what a caller needs to know of
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Approval:
-    """Who approved a request of an analyst, for which data and which cost, and when (UTC)."""
+    """Who approved a request of an analyst, for which data, settings and cost, and when (UTC)."""
 
     request: str
     analyst: str
@@ -53,6 +60,7 @@ class Approval:
     by: str
     at: str
     dataset: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse what is no approval."""
@@ -60,10 +68,39 @@ class Approval:
         texts = self.request, self.analyst, self.account, self.dataset, self.by, self.at
         if any(type(number) is not int for number in numbers) or any(not isinstance(each, str) for each in texts):
             raise TypeError("no approval")
+        if not isinstance(self.settings, dict) or any(not isinstance(each, str) for each in self.settings.values()):
+            raise TypeError("no approval")
 
 
-def approval_of(settings: SiteSettings, ledger: Ledger, sha256: str, analyst: str) -> Approval | None:
+def decided_by(settings: SiteSettings, site: Site, analyst: str) -> dict[str, str]:
+    """Return the settings that decide what a request of an analyst is answered, by name and in words.
+
+    They are public facts and the custodian's own words: no row is read. ``people`` is the public number of people;
+    where the number of rows is private it is the declared one.
+    """
+    terms, permissions = site.terms, settings.analysts[analyst]
+    cap, rows = permissions.cap, settings.rows
+    allowed = permissions.to_dict()
+    return {
+        "relation": terms.relation.value,
+        "unit": "none" if terms.unit is None else repr(terms.unit),
+        "max_rows_per_unit": str(terms.most_rows),
+        "n_max": "none" if terms.n_max is None else str(terms.n_max),
+        "row_order": terms.row_order,
+        "people": str(site.records),
+        "schema": site.schema.sha256,
+        "rows": str(settings.data) if rows is None else f"{locate(rows.url).render_as_string()}: {rows.sql}",
+        **{name: "all" if listed is None else ", ".join(listed) or "none" for name, listed in allowed.items()},
+        "may receive": "no cap" if cap is None else f"epsilon {cap.epsilon}, delta {cap.delta}",
+    }
+
+
+def approval_of(
+    settings: SiteSettings, site: Site, sha256: str, analyst: str, *, as_then: bool = False
+) -> Approval | None:
     """Return the approval of a request, the one that covers most charges in vain; None where nobody approved it.
+
+    ``as_then`` takes the latest that was given under other settings of the same data: it approves nothing now.
 
     Raises
     ------
@@ -78,19 +115,34 @@ def approval_of(settings: SiteSettings, ledger: Ledger, sha256: str, analyst: st
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, RecursionError):
-        raise ArgumentError(
+        raise StateError(
             f"state: {place}, with the approvals, cannot be read; restore it, or delete what is no whole line of it",
             argument="state",
         ) from None
-    wanted = sha256, analyst, ledger.identity, ledger.dataset, ledger.version
+    held = site.held
+    if held is None:
+        return None
+    wanted = sha256, analyst, held.account, held.dataset, held.version
     found = [
         each for each in approvals if (each.request, each.analyst, each.account, each.dataset, each.version) == wanted
     ]
+    decided = decided_by(settings, site, analyst) if found else {}
+    if as_then:
+        return next((each for each in reversed(found) if each.settings != decided), None)
+    found = [each for each in found if each.settings == decided]
     return max(found, key=lambda each: each.again, default=None)
 
 
 def record(
-    settings: SiteSettings, ledger: Ledger, request: RequestFile, analyst: str, *, by: str, sha256: str, again: int
+    settings: SiteSettings,
+    ledger: Ledger,
+    site: Site,
+    request: RequestFile,
+    analyst: str,
+    *,
+    by: str,
+    sha256: str,
+    again: int,
 ) -> Approval:
     """Record durably that somebody approves a request; an approval that is there already stays as it is.
 
@@ -111,7 +163,7 @@ def record(
         )
     most = request.question.most
     with _alone(settings.approvals) as number:
-        known = approval_of(settings, ledger, sha256, analyst)
+        known = approval_of(settings, site, sha256, analyst)
         if known is not None and known.again >= again:
             return known
         made = Approval(
@@ -125,6 +177,7 @@ def record(
             by=name,
             at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             dataset=ledger.dataset,
+            settings=decided_by(settings, site, analyst),
         )
         try:
             append_to(number, settings.approvals, json.dumps(asdict(made)) + "\n")
@@ -153,7 +206,14 @@ def _alone(path: Path) -> Iterator[int]:
         os.close(number)
 
 
-def charges_approved(settings: SiteSettings, ledger: Ledger, asked: RequestFile, analyst: str) -> int | None:
+def changed_since(settings: SiteSettings, site: Site, approval: Approval) -> str:
+    """Return the settings that an approval was not given under, with what they were then, in words."""
+    now = decided_by(settings, site, approval.analyst)
+    names = [name for name in {**now, **approval.settings} if now.get(name) != approval.settings.get(name)]
+    return ", ".join(f"{name} (then {approval.settings.get(name, 'not written down')})" for name in names)
+
+
+def charges_approved(settings: SiteSettings, site: Site, asked: RequestFile, analyst: str) -> int | None:
     """Return how many charges in vain were approved with a request; None where nobody need approve it.
 
     Raises
@@ -163,7 +223,15 @@ def charges_approved(settings: SiteSettings, ledger: Ledger, asked: RequestFile,
     """
     if settings.requests.approval != REQUIRED:
         return None
-    approval = approval_of(settings, ledger, asked.sha256, analyst)
+    approval = approval_of(settings, site, asked.sha256, analyst)
+    before = None if approval is not None else approval_of(settings, site, asked.sha256, analyst, as_then=True)
+    if before is not None:
+        raise NotApproved(
+            f"approve must be given anew (--approve NAME --sha256 HEX): {before.by} approved this request at "
+            f"{before.at} under other settings; changed since: {changed_since(settings, site, before)}. See --dry-run. "
+            "Nothing was charged",
+            argument="approve",
+        )
     if approval is None:
         raise NotApproved(
             "approve must name who approves this request (--approve NAME --sha256 HEX), since the settings say "

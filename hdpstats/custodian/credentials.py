@@ -30,6 +30,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from hdpstats._base.errors import ArgumentError
+from hdpstats._base.new_files import check_new
 from hdpstats._base.validation import real, text
 from hdpstats.custodian import log
 from hdpstats.custodian.files import check_file
@@ -239,9 +240,11 @@ def write_keys(stem: str | Path) -> tuple[Path, Path]:
     )
     shown = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     try:
+        check_new(public, name="key")
         with os.fdopen(os.open(private, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(secret)
-        public.write_bytes(shown)
+        with public.open("xb") as file:
+            file.write(shown)
     except OSError as error:
         raise ArgumentError(f"the key cannot be written: {error.strerror}: {error.filename}", argument="key") from None
     return private, public

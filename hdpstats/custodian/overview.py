@@ -13,8 +13,10 @@ import pandas as pd
 
 from hdpstats._base.errors import HdpError
 from hdpstats._base.validation import printable
-from hdpstats.custodian.approvals import REQUIRED, Approval, approval_of
+from hdpstats.custodian.approvals import REQUIRED, Approval, approval_of, changed_since, decided_by
 from hdpstats.custodian.kept_head import caps_of, open_account
+from hdpstats.custodian.previewing import PreviewSite
+from hdpstats.custodian.request_costs import RequestCosts
 from hdpstats.custodian.serving import disclosure
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.timing import Overruns
@@ -125,25 +127,52 @@ def _requests(settings: SiteSettings, ledger: Ledger, folder: Path) -> str:
 
     What cannot be printed is written out: the files are strangers'.
     """
-    lines = list(_lines_of_requests(settings, ledger, folder))
-    return "\n".join(map(printable, lines)) or f"no request file in {folder}"
+    sites: dict[str, PreviewSite] = {}
+    for name in settings.analysts:
+        rows = next(iter(sites.values())).records if sites else None
+        sites[name] = PreviewSite(settings, ledger, analyst=name, rows=rows)
+    lines = [
+        f"an approval for {name} is for these settings: "
+        + "; ".join(f"{each} {value}" for each, value in decided_by(settings, site, name).items())
+        for name, site in sites.items()
+    ]
+    found = list(_lines_of_requests(settings, sites, folder)) or [f"no request file in {folder}"]
+    return "\n".join(map(printable, [*lines, *found]))
 
 
-def _lines_of_requests(settings: SiteSettings, ledger: Ledger, folder: Path) -> Iterator[str]:
+def _lines_of_requests(settings: SiteSettings, sites: Mapping[str, PreviewSite], folder: Path) -> Iterator[str]:
     for path in sorted(folder.rglob("*.json")):
         if not _is_request(path):
             continue
+        found = repr(str(path.relative_to(folder)))  # in quotes: no name passes for an approval
         try:
             asked = RequestFile.read(path)
         except HdpError as error:
-            yield f"{path.name}: {error}"
+            yield f"{found}: {error}"
             continue
-        approvals = [approval_of(settings, ledger, asked.sha256, name) for name in settings.analysts]
-        by = [_approved(each) for each in approvals if each is not None]
+        by, good = [], False
+        for name, site in sites.items():
+            approval = approval_of(settings, site, asked.sha256, name)
+            before = approval_of(settings, site, asked.sha256, name, as_then=True)
+            if approval is not None:
+                by.append(_approved(approval))
+                good = True
+            elif before is not None:
+                changed = changed_since(settings, site, before)
+                by.append(f"{_approved(before)} under other settings; changed since: {changed}")
         needed = settings.requests.approval == REQUIRED
+        old = not needed and any(_is_old(settings, site.ledger, asked, name) for name, site in sites.items())
         waits = "waits for approval" if needed else "approved by nobody, which is not required"
-        yield f"{path.name} ({asked.sha256[:12]}): {'; '.join(by) or waits}"
+        waits += "; in a folder it waits for it, as it was charged at another version of the data" if old else ""
+        yield f"{found} ({asked.sha256[:12]}): {'; '.join(by if good else [*by, waits])}"
         yield f"    {asked.question}; may spend {asked.question.spending_in_words}"
+        public = "none" if asked.public_sha256 is None else f"those with SHA-256 {asked.public_sha256}"
+        yield f"    schema {asked.schema_sha256}; public rows: {public}"
+
+
+def _is_old(settings: SiteSettings, ledger: Ledger, asked: RequestFile, analyst: str) -> bool:
+    """Whether a request of an analyst was charged at another version of the data alone."""
+    return RequestCosts(settings, ledger, asked.sha256, analyst, most=asked.question.most).only_of_other_data
 
 
 def _is_request(path: Path) -> bool:

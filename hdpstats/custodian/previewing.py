@@ -17,10 +17,11 @@ from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats._base.validation import printable
 from hdpstats.custodian import approvals, log
 from hdpstats.custodian.analysis_time import AnalysisTime
-from hdpstats.custodian.approvals import REQUIRED, Approval, approval_of
+from hdpstats.custodian.approvals import REQUIRED, Approval, approval_of, changed_since, decided_by
 from hdpstats.custodian.kept_head import open_account
 from hdpstats.custodian.permissions import Permissions
 from hdpstats.custodian.queried_rows import number_of_queried_rows
+from hdpstats.custodian.request_costs import CARRIED_AGAIN, RequestCosts
 from hdpstats.custodian.senders import sender_of
 from hdpstats.custodian.serving import files_of_rows, read_rows
 from hdpstats.custodian.settings import Limits, SiteSettings
@@ -52,7 +53,9 @@ class _Met(BaseException):
 class PreviewSite(Site):
     """A site without rows: it knows its public facts and what the ledger holds, and answers nothing new."""
 
-    def __init__(self, settings: SiteSettings, ledger: Ledger, *, analyst: str) -> None:
+    def __init__(
+        self, settings: SiteSettings, ledger: Ledger, *, analyst: str, rows: int | None = None
+    ) -> None:  # rows: their number, where it was counted before
         declared = settings.persons.model_dump(exclude_unset=True)
         self._terms = SiteTerms.declared(
             relation=ledger.relation,
@@ -63,7 +66,8 @@ class PreviewSite(Site):
         )
         self.time = AnalysisTime(settings.limits.analysis)
         self._schema, self.ledger, self._analyst = settings.dictionary, ledger, analyst
-        self._records = number_of_rows(settings) if self._terms.n_max is None else self._terms.n_max
+        counted = rows if rows is not None or self._terms.n_max is not None else number_of_rows(settings)
+        self._records = self._terms.n_max or counted or 0
         self._public: dict[str, PublicTable] = {}
         self._limits = settings.limits
         self.permissions: Permissions = settings.analysts[analyst]
@@ -153,6 +157,19 @@ class PreviewSite(Site):
         """Return what a query would be charged, and what lies ahead of it (`hdpstats.sites.LocalSite.quote`)."""
         prepared, ledger = prepare(query, self._facts), self.ledger
         return ledger.charged(total(prepared.events)), ledger.floor.charged_together(prepared.ahead)
+
+
+def check_approved(settings: SiteSettings, asked: RequestFile, analyst: str) -> None:
+    """Refuse a request that somebody must approve and nobody did, before a row is read.
+
+    Raises
+    ------
+    hdpstats.custodian.approvals.NotApproved
+        Nothing was charged.
+    """
+    if settings.requests.approval == REQUIRED:
+        site = PreviewSite(settings, open_account(settings), analyst=analyst)
+        approvals.charges_approved(settings, site, asked, analyst)
 
 
 def check_public(limits: Limits, table: PublicTable | None) -> None:
@@ -259,7 +276,7 @@ def considered(settings: SiteSettings, asked: RequestFile, analyst: str, public:
         analyst=analyst,
         site=site,
         met=met,
-        public="none" if rows is None else f"{rows.rows}, of columns {', '.join(rows.names)}",
+        public="none" if rows is None else f"{rows.rows}, of columns {', '.join(rows.names)}; SHA-256 {rows.sha256}",
         problem=problem,
     )
 
@@ -290,7 +307,7 @@ def in_words(settings: SiteSettings, found: Preview) -> str:
         *_costs(found),
         _left(site, name),
         f"not permitted to {name}: it would be refused" if site.forbidden else f"permitted to {name}",
-        _approved(settings, found, approval_of(settings, site.ledger, asked.sha256, name)),
+        *_approved(settings, found, approval_of(settings, site, asked.sha256, name)),
         *([f"would be refused: {found.problem[:LONGEST_ERROR]}"] if found.problem else []),
         "no row was read, nothing was charged",
     ]
@@ -320,7 +337,7 @@ def approve(
 def recorded(settings: SiteSettings, found: Preview, *, by: str, sha256: str) -> Approval:
     """Record that somebody approves a request as it was looked at; see `approve`."""
     return approvals.record(
-        settings, found.site.ledger, found.request, found.analyst, by=by, sha256=sha256, again=found.again
+        settings, found.site.ledger, found.site, found.request, found.analyst, by=by, sha256=sha256, again=found.again
     )
 
 
@@ -348,6 +365,8 @@ def _costs(found: Preview) -> list[str]:
         "digits"
     )
     together = cost + ahead
+    if found.request.question.is_composed and not stored:
+        together = Spend(most.epsilon, most.delta)
     if not (site.is_shared(found.met) or site.ledger.affords(together, found.analyst)):
         lines.append("would be refused: more than is left, in all or to the analyst")
         return lines
@@ -369,12 +388,27 @@ def _left(site: PreviewSite, analyst: str) -> str:
     return left if cap is None else f"{left}, of which {analyst} may receive {cap}"
 
 
-def _approved(settings: SiteSettings, found: Preview, approval: Approval | None) -> str:
-    how = f"--approve NAME --sha256 {found.request.sha256}"
+def _approved(settings: SiteSettings, found: Preview, approval: Approval | None) -> list[str]:
+    """Say who approved a request, or how, and under which settings."""
+    how, site = f"--approve NAME --sha256 {found.request.sha256}", found.site
+    decided = [f"{name} {value}" for name, value in decided_by(settings, site, found.analyst).items()]
+    lines = [f"an approval is for this request under these settings: {'; '.join(decided)}"]
+    before = approval_of(settings, site, found.request.sha256, found.analyst, as_then=True)
     if approval is not None and approval.again < found.again:
-        return f"approved by {approval.by} at {approval.at}, before a charge was in vain: {how} approves it anew"
+        return [
+            *lines,
+            f"approved by {approval.by} at {approval.at}, before a charge was in vain: {how} approves it anew",
+        ]
     if approval is not None:
-        return f"approved by {approval.by} at {approval.at}"
+        return [*lines, f"approved by {approval.by} at {approval.at}"]
+    if before is not None:
+        changed = changed_since(settings, site, before)
+        lines.append(f"approved by {before.by} at {before.at} under other settings; changed since: {changed}")
     if settings.requests.approval == REQUIRED:
-        return f"not approved yet: {how} approves it, and nothing is charged before"
-    return "not approved by anybody, which the settings do not require"
+        return [*lines, f"not approved yet: {how} approves it, and nothing is charged before"]
+    ledger, asked = site.ledger, found.request
+    costs = RequestCosts(settings, ledger, asked.sha256, found.analyst, most=asked.question.most)
+    if costs.only_of_other_data or (found.met is not None and found.again > CARRIED_AGAIN):
+        why = "at another version of the data" if costs.only_of_other_data else f"{found.again} times in vain"
+        return [*lines, f"not approved by anybody: it was charged {why}, and waits in a folder until {how} approves it"]
+    return [*lines, "not approved by anybody, which the settings do not require"]

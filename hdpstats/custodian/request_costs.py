@@ -7,12 +7,18 @@ state, with the request, the analyst, the account, the data set and its version,
 of them together never cost more than the request says (`hdpstats.exchange.questions.Question.most`), whoever carries it
 and however often. A request that was used up so is written anew, with another ``replicate``.
 
+What was refused before it was charged is taken back: refusals let the file grow for nobody. A request whose queries
+were all released before, for another request or over a network, is written down once, with one of them: so it is known
+at another version of the data that this request is an old one.
+
 Who answers holds the lock of `hdpstats.custodian.answering.taking_turns`.
 """
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Final, final
@@ -24,9 +30,16 @@ from hdpstats.ledger import KnownQuery, Ledger
 from hdpstats.privacy.budget import NOTHING, Budget, Spend, covers
 from hdpstats.records.query import Query
 
+CARRIED_AGAIN: Final = 2
+"""How often what a carrier brings is charged once more without an approval, as its process ended before its release."""
+
 _NAMES: Final = ("request", "analyst", "account")
 _DATA: Final = ("dataset", "version")
 _AMOUNTS: Final = ("epsilon", "delta", "mu_squared")
+
+
+class StateError(ArgumentError):
+    """A file of the site's own state cannot be read or written: no fault of a request. Nothing was charged."""
 
 
 @final
@@ -60,9 +73,18 @@ class RequestCosts:
         self._whose = dict(zip(_NAMES, (request, analyst, ledger.identity), strict=True))
         self._data = dict(zip(_DATA, (ledger.dataset, ledger.version), strict=True))
         self._costs, self.only_of_other_data = self._read()
+        self._written: tuple[str, int, int] | None = None
+
+    @property
+    def left(self) -> Spend:
+        """What it may cost yet."""
+        spent = sum(self._costs.values(), NOTHING)
+        return Spend(
+            max(self._most.epsilon - spent.epsilon, Fraction(0)), max(self._most.delta - spent.delta, Fraction(0))
+        )
 
     def add(self, query: Query, cost: Spend, *, charged: bool) -> None:
-        """Count a query, once; where it is about to be charged, durably.
+        """Count a query, once; durably where it is about to be charged, and where it is the request's first.
 
         Raises
         ------
@@ -71,26 +93,40 @@ class RequestCosts:
         ArgumentError
             It cannot be written. Nothing was charged.
         """
-        name = hashlib.sha256(query.question().encode()).hexdigest()
+        name = _name(query)
         if name in self._costs:
             return
         costs = {**self._costs, name: cost}
-        if charged:
-            if not covers(self._most, sum(costs.values(), NOTHING)):
-                raise MechanismError(
-                    "the question would cost more than its request says, with what it was charged before; nothing was "
-                    "charged now. Where files of other sites changed since, ask anew with another replicate"
-                )
+        if charged and not covers(self._most, sum(costs.values(), NOTHING)):
+            raise MechanismError(
+                "the question would cost more than its request says, with what it was charged before; nothing was "
+                "charged now. Where files of other sites changed since, ask anew with another replicate"
+            )
+        if charged or not self._costs:
             self._write(name, cost)
         self._costs = costs
+
+    def take_back(self, query: Query) -> None:
+        """Forget a query that was counted last, and was not charged; where that cannot be written, it stays."""
+        name = _name(query)
+        if self._written is None or self._written[0] != name:
+            return
+        _, before, after = self._written
+        with suppress(OSError), self._place.open("r+b") as file:
+            if os.fstat(file.fileno()).st_size == after:
+                file.truncate(before)
+                self._costs = {each: cost for each, cost in self._costs.items() if each != name}
+        self._written = None
 
     def _write(self, name: str, cost: Spend) -> None:
         amounts = {each: str(getattr(cost, each)) for each in _AMOUNTS}
         line = json.dumps({**self._whose, **self._data, "query": name, **amounts}) + "\n"
         try:
+            before = self._place.stat().st_size if self._place.exists() else 0
             append_line(self._place, line)
+            self._written = name, before, before + len(line)
         except OSError as error:
-            raise ArgumentError(
+            raise StateError(
                 f"state: what a request costs cannot be kept in {self._place}: {error.strerror}; nothing was charged",
                 argument="state",
             ) from None
@@ -120,6 +156,10 @@ def known_queries(settings: SiteSettings) -> tuple[KnownQuery, ...]:
     )
 
 
+def _name(query: Query) -> str:
+    return hashlib.sha256(query.question().encode()).hexdigest()
+
+
 def _lines(place: Path) -> list[Mapping[str, str]]:
     """Return the lines of the file, none where there is none."""
     check_file(place, name="state")
@@ -131,7 +171,7 @@ def _lines(place: Path) -> list[Mapping[str, str]]:
     except FileNotFoundError:
         return []
     except (OSError, ValueError, TypeError, LookupError, ArithmeticError, RecursionError):
-        raise ArgumentError(
+        raise StateError(
             f"state: {place}, with the costs of requests, cannot be read; restore it, or delete what is no whole line "
             "of it",
             argument="state",

@@ -15,10 +15,12 @@ written to.
 
 It is the verb of `hdpstats.custodian.answering`: the same checks, charges and files. Where the settings ask approval, a
 request waits in INBOX until somebody approves it (``hdpstats site approve``). A file that was looked at is looked at
-again when it changes, and by a process that starts anew; what was answered is handed out again for nothing. After the
+again when it changes, and by a process that starts anew; what was answered is handed out again for nothing. Where
+OUTBOX cannot be written, or the site's own files of approvals and costs cannot be used, it is looked at again at the
+next look. After the
 data have got another version, requests that were answered at an earlier one wait for an approval, and so does one that
-was charged in vain too often (`hdpstats.custodian.answering.CARRIED_AGAIN`). A process that receives SIGTERM or SIGINT
-ends when the request is answered that it is at. Several processes may watch the same folders; they take turns.
+was charged in vain too often (`hdpstats.custodian.request_costs.CARRIED_AGAIN`). A process that receives SIGTERM or
+SIGINT ends when the request is answered that it is at. Several processes may watch the same folders; they take turns.
 
 **What an analyst sees.** A release or a refusal, and when it appears in OUTBOX. Answers end at slots, as at the
 service, so that this follows from public facts and from what was released; the requests of one analyst wait for those
@@ -42,9 +44,10 @@ from hdpstats._base.validation import real
 from hdpstats._base.work import Prices
 from hdpstats.custodian import log
 from hdpstats.custodian.answering import Exchange
-from hdpstats.custodian.approvals import NotApproved, approval_of
+from hdpstats.custodian.approvals import NotApproved
 from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.kept_head import held_open
+from hdpstats.custodian.request_costs import StateError
 from hdpstats.custodian.senders import sender_of
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.exchange import RequestFile
@@ -189,22 +192,26 @@ class Watch:
         except NotApproved as error:
             self._wait(file, asked, name, why=str(error))
             return False
+        except StateError as error:
+            log.write(request="file", found=file.name[:100], failed=str(error))
+            return False
         except HdpError as error:
             code = str(error.facts.get("code", code_of(error)))
-            self._refuse(file, asked, name, code, why=log.cause(error), numbers=error.facts)
+            written = self._refuse(file, asked, name, code, why=log.cause(error), numbers=error.facts)
         except Exception as error:
-            self._refuse(file, asked, name, "failed", why=log.cause(error), numbers={})
+            written = self._refuse(file, asked, name, "failed", why=log.cause(error), numbers={})
         else:
-            self._put(name, f"{asked.sha256}.json", made.to_json() + "\n")
+            written = self._put(name, f"{asked.sha256}.json", made.to_json() + "\n")
             self._remove(name, f"{asked.sha256}.refused.json")
         self._waiting.pop(file, None)
-        self._done.add(file)
+        if written:
+            self._done.add(file)
         return asked is not None
 
     def _approved(self, sha256: str, analyst: str) -> int | None:
         """Return how many charges in vain a request was approved with; None where it was not, or nothing tells."""
         try:
-            approval = approval_of(self._settings, self._exchange.ledger, sha256, analyst)
+            approval = self._exchange.approval(sha256, analyst)
         except HdpError as error:
             log.write(failed=f"approvals cannot be read: {log.cause(error)}")
             return None
@@ -226,16 +233,16 @@ class Watch:
 
     def _refuse(
         self, file: Found, asked: RequestFile | None, analyst: str, code: str, *, why: str, numbers: dict[str, object]
-    ) -> None:
-        """Write a refusal to the log and, where it is known whose request it is, into the outbox."""
+    ) -> bool:
+        """Write a refusal to the log and, where it is known whose request it is, into the outbox: whether it could."""
         log.write(request="file", found=file.name[:100], folder=file.folder, analyst=analyst, refused=code, why=why)
         if asked is None or not analyst:
-            return
+            return True
         public = {name: number for name, number in numbers.items() if name in NUMBERS}
-        self._put(analyst, f"{asked.sha256}.refused.json", refusal_json(asked.sha256, code, public) + "\n")
+        return self._put(analyst, f"{asked.sha256}.refused.json", refusal_json(asked.sha256, code, public) + "\n")
 
-    def _put(self, analyst: str, name: str, text: str) -> None:
-        """Put a file into an analyst's folder of the outbox as a whole, for its owner and its group."""
+    def _put(self, analyst: str, name: str, text: str) -> bool:
+        """Put a file into an analyst's folder of the outbox as a whole, for its owner and its group, if it can."""
         try:
             with _opened(self._outbox) as top:
                 with suppress(FileExistsError):
@@ -253,6 +260,8 @@ class Watch:
                     os.fsync(folder)
         except OSError as error:
             log.write(failed=f"{name} was not written: {error.strerror}; the same request again costs nothing")
+            return False
+        return True
 
     def _remove(self, analyst: str, name: str) -> None:
         """Remove a refusal that no longer holds."""

@@ -27,10 +27,10 @@ from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats._base.work import Prices
 from hdpstats.custodian import log
 from hdpstats.custodian.answering import Exchange
-from hdpstats.custodian.approvals import NotApproved, charges_approved
+from hdpstats.custodian.approvals import NotApproved
 from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.files import check_file
-from hdpstats.custodian.kept_head import open_account
+from hdpstats.custodian.previewing import check_approved
 from hdpstats.custodian.senders import sender_of
 from hdpstats.custodian.serving import protect_memory
 from hdpstats.custodian.settings import SiteSettings
@@ -192,7 +192,7 @@ class Participant:
 
     def _check_approved(self, settings: SiteSettings, asked: RequestFile, analyst: str) -> None:
         try:
-            charges_approved(settings, open_account(settings), asked, analyst)
+            check_approved(settings, asked, analyst)
         except NotApproved as error:
             raise _Refused("not-approved", error) from None
 

@@ -19,7 +19,7 @@ from hdpstats.formulas import compile_design
 from hdpstats.mechanisms.registry import prepare
 from hdpstats.models import propensity, treatment_effect
 from hdpstats.models.treatment_effect import requested_effect
-from hdpstats.privacy.budget import Budget, release_delta
+from hdpstats.privacy.budget import Budget, release_delta, release_epsilon
 from hdpstats.records import codec
 from hdpstats.results.propensity import Propensity, admitted_for_errors
 from hdpstats.sites import Study
@@ -69,18 +69,19 @@ def _open_effect(formula: str, data: Study, *, propensity_formula: str) -> _Effe
     return _Effect(formula=formula, study=data, propensity=propensity(propensity_formula, data))
 
 
-def _check_effect(opened: _Effect, epsilon: object, replicate: int) -> None:
+def _check_effect(opened: _Effect, epsilon: object, replicate: int, *, allow_large_epsilon: bool) -> None:
     """Refuse an effect that no site would answer, or that one does not permit, before its propensity is charged.
 
     The weights are not known yet; those of public people stand for them where there are any. Public rows on which no
     effect's errors could rest are refused whatever the weights will be.
     """
+    amount = release_epsilon(epsilon, allow_large_epsilon=allow_large_epsilon)
     outcome = compile_design(opened.formula, opened.study.schema).response
     admitted_for_errors(opened.study, opened.propensity.design, (outcome,), what="treatment_effect")
     try:
         weighting = Propensity.of(opened.propensity.model.fit_public()).weights("overlap")
         asked = requested_effect(opened.formula, opened.study, weighting, replicate=replicate)
-        query = asked.query(exact(epsilon, name="epsilon"))
+        query = asked.query(amount)
     except (FormulaError, SchemaError):
         raise
     except HdpError:  # about public people, and private ones may differ
@@ -90,7 +91,8 @@ def _check_effect(opened: _Effect, epsilon: object, replicate: int) -> None:
 
 
 def _ask_effect(opened: _Effect, spent: Options) -> Any:
-    _check_effect(opened, spent["epsilon"], spent.get("replicate", 1))
+    large = spent.get("allow_large_epsilon", False)
+    _check_effect(opened, spent["epsilon"], spent.get("replicate", 1), allow_large_epsilon=large)
     own = {name: value for name, value in spent.items() if name != "propensity_epsilon"}
     shared = {name: value for name, value in own.items() if name != "epsilon"}
     first = opened.propensity.release(spent.get("propensity_epsilon"), **shared)
@@ -218,8 +220,7 @@ class Question:
             value = self.spending.get(name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
                 raise ArgumentError(f"{name} must be given, one number above 0", argument=name)
-        if not isinstance(self.spending.get("mechanism", "auto"), str):
-            raise ArgumentError("mechanism must be a name", argument="mechanism")
+        _check_words(self.spending)
         replicate = {**self.options, **self.spending}.get("replicate", 1)
         if isinstance(replicate, bool) or not isinstance(replicate, int):
             raise ArgumentError("replicate must be a whole number", argument="replicate")
@@ -231,6 +232,11 @@ class Question:
                 "less at once",
                 argument="formula",
             )
+
+    @property
+    def is_composed(self) -> bool:
+        """Whether it is two questions, of which the second is of no use unless both can be charged."""
+        return "propensity_epsilon" in self.spending
 
     @property
     def most(self) -> Budget:
@@ -261,6 +267,13 @@ class Question:
     def spending_in_words(self) -> str:
         """What may be spent, and how."""
         return _listed(self.spending).removeprefix("; ")
+
+
+def _check_words(spending: Options) -> None:
+    """Refuse a mechanism that is no name, and a word that would pass for True."""
+    for name, kind, what in (("mechanism", str, "a name"), ("allow_large_epsilon", bool, "True or False")):
+        if name in spending and not isinstance(spending[name], kind):
+            raise ArgumentError(f"{name} must be {what}", argument=name)
 
 
 def _listed(values: Options) -> str:

@@ -136,6 +136,15 @@ class ReleaseFile:
         return cls.from_bytes(read_bytes(path, name="release"), place=path)
 
     @classmethod
+    def is_at(cls, path: Place, *, request: str, account: str) -> bool:
+        """Whether a file is the release file of a request, by its SHA-256, that was charged to an account."""
+        try:
+            found = cls.read(path)
+        except HdpError:
+            return False
+        return found.request_sha256 == request and found.facts.account == account
+
+    @classmethod
     def from_bytes(cls, content: bytes, *, place: Place = "release") -> "ReleaseFile":
         """Read the bytes of a file; see `read`."""
         _check_answered(content)
@@ -173,11 +182,17 @@ def refusal_json(request_sha256: str, code: str, numbers: Mapping[str, object]) 
     return codec.dumps({"format": REFUSAL, "request": request_sha256, "error": code, **numbers})
 
 
-def _check_answered(content: bytes) -> None:
-    """Raise what a refusal says, where a file is one and no release."""
+def _check_answered(content: bytes, request_sha256: str | None = None) -> None:
+    """Raise what a refusal says, where a file is one and no release; that of another request says nothing of this."""
     if len(content) > LONGEST_REFUSAL or REFUSAL.encode() not in content:
         return
     fields, _ = fields_in(content, name="release", format=REFUSAL, place="the refusal")
+    if request_sha256 not in (None, fields.get("request")):
+        raise ArgumentError(
+            f"release: it is the refusal of another request ({shown(str(fields.get('request'))[:12])}) than this one "
+            f"({str(request_sha256)[:12]})",
+            argument="release",
+        )
     refusal = CODES.get(str(fields.get("error")))
     if refusal is not None:
         raise refusal.error(refusal.message, code=str(fields["error"]))
@@ -355,7 +370,9 @@ def _named(release: Releases) -> dict[str, Place]:
 
 def _answered(place: Place, asked: RequestFile, key: Place | None) -> ReleaseFile:
     """Return the release file at a place, which answers a request and is signed with a key."""
-    answered = ReleaseFile.read(place)
+    content = read_bytes(place, name="release")
+    _check_answered(content, asked.sha256)
+    answered = ReleaseFile.from_bytes(content, place=place)
     if answered.request_sha256 != asked.sha256:
         raise ArgumentError(
             f"release: {shown(str(place))} answers another request ({shown(answered.request_sha256[:12])}) than this "

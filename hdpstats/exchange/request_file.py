@@ -165,6 +165,14 @@ class RequestFile:
         return cls.from_bytes(read_bytes(path, name="request"), place=path)
 
     @classmethod
+    def is_at(cls, path: Place, sha256: str) -> bool:
+        """Whether a file is a request with a SHA-256."""
+        try:
+            return cls.read(path).sha256 == sha256
+        except HdpError:
+            return False
+
+    @classmethod
     def from_bytes(cls, content: bytes, *, place: Place = "request") -> "RequestFile":
         """Read the bytes of a file; see `read`."""
         fields, text = fields_in(content, name="request", format=FORMAT, place=place)

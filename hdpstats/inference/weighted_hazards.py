@@ -65,7 +65,8 @@ def hazard_slopes(
     """Return how the logarithm of each cause's hazard depends on covariates among public rows (K, p).
 
     Cox's likelihood, grouped by intervals in which hazards are constant, in treatment and covariates, with a weak
-    ridge. Columns that do not vary have the slope 0, and so have all columns of a cause without events.
+    ridge. Columns that do not vary have the slope 0, and so have all columns of a cause without events; events in an
+    interval in which nobody spends time (at 0 alone) do not count.
 
     Parameters
     ----------
@@ -82,9 +83,10 @@ def hazard_slopes(
     Z = Z / scale
     spent = np.clip(np.minimum(time[:, None], cuts[1:]) - cuts[:-1], 0.0, None)
     place = np.searchsorted(cuts[1:], time, side="left")
+    counted = np.append(spent.sum(axis=0) > 0.0, False)[place]  # of an interval that nobody spends time in: no hazard
     found = np.zeros((causes, X.shape[1]))
     for k in range(causes):
-        failed = (cause == k + 1) & (place < len(cuts) - 1)
+        failed = (cause == k + 1) & counted
         if failed.any():
             d = np.bincount(place[failed], minlength=len(cuts) - 1).astype(np.float64)
             beta = _maximum(Z, failed, d, spent, ridge=RIDGE * len(X))

@@ -147,6 +147,9 @@ def back_up(path_or_url: str | os.PathLike[str], out: str | os.PathLike[str]) ->
     """
     place = Path(out).absolute()
     source = Store(path_or_url, create=False)
+    beside = [each for each in (Path(f"{place}{end}") for end in ("-journal", "-wal", "-shm")) if os.path.lexists(each)]
+    if beside:  # the database would take it for its own
+        raise LedgerError(f"there is something at {beside[0]} already, beside the backup: name another file")
     try:
         os.close(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except FileExistsError:

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, final
 
 from hdpstats._base.errors import ArgumentError, LedgerError
+from hdpstats._base.new_files import check_new
 from hdpstats.ledger.chain import digest
 from hdpstats.ledger.records import checked_sha256
 from hdpstats.records import codec
@@ -190,6 +191,7 @@ class SigningKey:
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
         try:
+            check_new(public, name="key")
             with os.fdopen(os.open(private, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                 file.write(secret)
             with public.open("x", encoding="ascii") as shown:

@@ -179,6 +179,18 @@ def planned(
     return found.allowing(allowance)
 
 
+def unknown_alone(parts: Sequence[ReleasedPoint], *, T: FloatArray, meat: float | None) -> tuple[int, ...]:
+    """Return which coefficients the private estimate is to be without, read from expected releases as from others."""
+    read, public = _read(parts, meat=meat, raked=True), parts[0].public
+    if read is None or public is None:
+        return ()
+    unknown = _undetermined(parts, read, public.fit, T=T)
+    if public.fit is not None:
+        sites = [InformedPoint(part=part, information=each.information) for part, each in zip(parts, read, strict=True)]
+        unknown = unknown | few_persons(sites, public, T=T)[0]
+    return tuple(np.flatnonzero(unknown).tolist())
+
+
 def _combined(
     parts: Sequence[ReleasedPoint],
     read: Sequence["_Read"],

@@ -31,7 +31,8 @@ class Prediction:
     yet; ``sites`` is what is known of each site's people before; ``unlike`` (p,) are standard
     deviations of what is not reported: what private people who are unlike public ones may do to an estimate;
     ``for_sandwich`` is the largest share of what is left of a site's epsilon for its people's own Hessians and squared
-    scores.
+    scores; ``unknown`` are the numbers of coefficients that public facts predict the estimate from private people alone
+    not to have.
     """
 
     mechanism: MechanismOptions
@@ -43,6 +44,7 @@ class Prediction:
     sites: Mapping[str, SiteRecords] = field(default_factory=dict)
     unlike: FloatArray | None = None
     for_sandwich: Fraction = Fraction(0)
+    unknown: tuple[int, ...] = ()
 
 
 class FitMechanism(ABC):

@@ -1,7 +1,7 @@
 """A private propensity model: a logistic regression of treatment, with coefficients from private people alone.
 
 Extreme propensities are neither cut nor trimmed: overlap weights, which they make small, are those of
-`hdpstats.mechanisms.overlap_weights`.
+`hdpstats.families.overlap_weights`.
 """
 
 from collections.abc import Iterable
@@ -133,9 +133,35 @@ class PropensityRequest:
         drawn = draws.normal(draws.nodes(), sampling + privacy, DRAWS)
         return replace(request, errors=PropensityErrors(draws=drawn, sampling=sampling, privacy=privacy))
 
+    def check(self, epsilon: object, *, replicate: int = 1, allow_large_epsilon: bool = False) -> None:
+        """Refuse a fit that public facts predict to be without a coefficient, so that no weights follow from it.
+
+        So it is where public people are nearly all treated, or nearly none, or the covariates decide who is: the
+        private estimate is read at a curvature that they tell next to nothing of.
+
+        Raises
+        ------
+        ArgumentError
+            Nothing was charged.
+        """
+        asked = fit_request(
+            epsilon, replicate=replicate, allow_large_epsilon=allow_large_epsilon, description=self.description
+        )
+        people = {name: site.records for name, site in self.study.sites.items()}
+        unknown = predict(self.model._spec, asked, people).unknown
+        if unknown:
+            names = ", ".join(self.model._spec.terms[number] for number in unknown)
+            raise ArgumentError(
+                f"the propensity model is predicted, from public facts, to be without coefficients of {names}, and no "
+                "weights follow from it; nothing was charged. Give the study public rows of treated and untreated "
+                "people that covariates do not tell apart, leave these terms out, or take more epsilon",
+                argument="public",
+            )
+
     def release(self, epsilon: float, *, replicate: int = 1, allow_large_epsilon: bool = False) -> Propensity:
         """Fit the model, and return it. The same call again returns the stored release for nothing."""
         check_private(self.study, "propensity")
+        self.check(epsilon, replicate=replicate, allow_large_epsilon=allow_large_epsilon)
         fit = self.model.fit(
             epsilon, replicate=replicate, allow_large_epsilon=allow_large_epsilon, description=self.description
         )

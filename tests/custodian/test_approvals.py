@@ -9,12 +9,13 @@ import pytest
 import yaml
 
 import hdpstats.api as hdp
-from hdpstats.custodian import approvals, approve, preview
+from hdpstats.custodian import SiteSettings, approvals, approve, overview, preview
 from hdpstats.custodian.approvals import NotApproved
 from hdpstats.exchange import RequestFile, questions
 from hdpstats.sites import LocalSite
 from tests.custodian.asked_by_files import SIMPLE, Place
 from tests.custodian.institution import EVERYTHING
+from tests.custodian.people import PRIVATE, SCHEMA
 
 
 @pytest.fixture
@@ -166,3 +167,93 @@ def test_an_approval_is_of_the_bytes_that_are_answered(place, monkeypatch):
     assert len(times) == 1
     assert made.request_sha256 == asked.sha256
     assert place.spent == 0.5
+
+
+PERSONS = {"unit": "person", "max_rows_per_unit": 3, "n_max": 500}
+FITS = {"mechanisms": "all", "models": ["regression"], "columns": ["x", "g"], "epsilon": 2}
+
+
+def with_entries(place, **entries):
+    """Write settings anew, as a custodian does after an approval."""
+    place.file.write_text(yaml.safe_dump({**yaml.safe_load(place.file.read_text()), **entries}, sort_keys=False))
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"persons": PERSONS | {"n_max": 600}}, "n_max (then 500)"),
+        ({"persons": PERSONS | {"max_rows_per_unit": 4}}, "max_rows_per_unit (then 3)"),
+        ({"persons": PERSONS | {"row_order": "arbitrary"}}, "row_order (then undeclared)"),
+        ({"analysts": {"ann": FITS | {"columns": ["x", "g", "secret"]}}}, "columns (then g, x)"),
+        ({"analysts": {"ann": FITS | {"models": "all"}}}, "models (then regression)"),
+        ({"analysts": {"ann": FITS | {"mechanisms": ["description", "count", "objective"]}}}, "mechanisms (then all)"),
+        ({"analysts": {"ann": FITS | {"epsilon": 3}}}, "may receive (then epsilon 2, delta 0)"),
+        ({"data": "others.parquet"}, "rows (then "),
+    ],
+)
+def test_settings_that_decide_what_is_answered_are_part_of_an_approval(tmp_path, changed, named):
+    place = Place(tmp_path, requests={"approval": "required"}, persons=PERSONS, analysts={"ann": FITS})
+    (tmp_path / "others.parquet").write_bytes((tmp_path / "rows.parquet").read_bytes())
+    (tmp_path / "others.parquet").chmod(0o600)
+    study = hdp.Study(schema=SCHEMA, unit="person", max_rows_per_unit=3, n_max=500)
+    place.ask(*SIMPLE, study)
+    approve(place.settings, place.request, by="Dr Bos", sha256=shown(place))
+    before = preview(place.settings, place.request)
+    assert "approved by Dr Bos at" in before.splitlines()[-2]
+    assert "n_max 500; row_order undeclared; people 500" in before
+    with_entries(place, **changed)
+    words = preview(place.settings, place.request)
+    assert f"under other settings; changed since: {named}" in words
+    assert "not approved yet" in words
+    said = overview(place.settings, requests=tmp_path)
+    assert f"under other settings; changed since: {named}" in said
+    assert "waits for approval" in said
+    with pytest.raises(NotApproved, match=r"approved this request at .* under other settings"):
+        place.answer()
+    assert place.spent == 0
+    approve(place.settings, place.request, by="Dr Cox", sha256=shown(place))
+    assert "approved by Dr Cox at" in preview(place.settings, place.request)
+
+
+def test_another_number_of_people_is_part_of_an_approval(place):
+    place.ask(*SIMPLE)
+    approve(place.settings, place.request, by="Dr Bos", sha256=shown(place, analyst="ann"), analyst="ann")
+    PRIVATE.head(300).to_parquet(place.file.with_name("rows.parquet"))
+    assert "changed since: people (then 397)" in preview(place.settings, place.request, analyst="ann")
+    with pytest.raises(NotApproved, match=r"changed since: people \(then 397\)"):
+        place.answer(analyst="ann")
+    assert place.spent == 0
+
+
+def test_what_changes_only_when_an_answer_leaves_is_no_part_of_an_approval(place):
+    place.ask(*SIMPLE)
+    approve(place.settings, place.request, by="Dr Bos", sha256=shown(place, analyst="ann"), analyst="ann")
+    with_entries(
+        place,
+        timing={"grid": 0.01, "factor": 2, "requests": 10**8, "overruns": 10**8},
+        limits={"analysis": 500, "computing": 1},
+        log={"file": "site.log"},
+        disclosure={"purpose": "research"},
+    )
+    place.answer(analyst="ann")
+    assert place.spent == 0.5
+
+
+def test_every_entry_of_the_settings_is_a_part_of_an_approval_or_is_not():
+    """Who adds one says which: whether it decides what is asked of whom, or what is released."""
+    decides = {"data", "rows", "dictionary", "ledger", "persons", "analysts"}
+    who_asks_and_answers = {"requests", "signing", "listen", "tls", "identities"}
+    whether_served = {"acknowledged"}
+    when_and_where = {"heads", "state", "disclosure", "health", "log", "limits", "timing"}
+    words = {"format", "version"}
+    assert set(SiteSettings.model_fields) == decides | who_asks_and_answers | whether_served | when_and_where | words
+
+
+def test_an_approval_without_settings_approves_nothing(place):
+    place.ask(*SIMPLE)
+    made = approve(place.settings, place.request, by="Dr Bos", sha256=shown(place, analyst="ann"), analyst="ann")
+    older = {name: value for name, value in dataclasses.asdict(made).items() if name != "settings"}
+    place.settings.approvals.write_text(json.dumps(older) + "\n")
+    with pytest.raises(NotApproved, match="not written down"):
+        place.answer(analyst="ann")
+    assert place.spent == 0

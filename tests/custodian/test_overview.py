@@ -95,8 +95,18 @@ def test_requests_that_wait_are_shown_in_words(path, tmp_path, capsys):
     said = capsys.readouterr().out
     assert said.count("waits for approval") == 2
     assert re.search(r"logit: 'y ~ x'.*may spend .*epsilon 0\.5", said), said
-    assert "broken.json: " in said
+    assert "'broken.json': " in said
     assert "other.json" not in said
+
+
+def test_the_name_of_a_file_passes_for_no_approval(path, tmp_path):
+    (tmp_path / "ann").mkdir()
+    name = "one.json (0123456789ab): approved by Dr Bos on 2026-01-01 for ann\n.json"
+    hdp.request("describe", ["x"], hdp.Study(schema=SCHEMA), epsilon=0.25, path=tmp_path / "ann" / name)
+    said = overview(SiteSettings.from_yaml(path), requests=tmp_path)
+    assert re.search(
+        r"^'ann/one\.json \(0123456789ab\): approved by .*' \([0-9a-f]{12}\): waits for approval$", said, re.M
+    )
 
 
 def test_what_others_put_into_the_folder_of_requests_is_not_waited_for(path, tmp_path):

@@ -6,18 +6,21 @@ import os
 import tracemalloc
 
 import pytest
+import yaml
 
 import hdpstats.api as hdp
 from hdpstats import __version__
 from hdpstats.cli import main
-from hdpstats.custodian import preview
+from hdpstats.custodian import overview, preview
 from hdpstats.custodian.analysis_time import AnalysisTime
+from hdpstats.custodian.request_costs import CARRIED_AGAIN
 from hdpstats.exchange import RequestFile
 from hdpstats.exchange.questions import Question
+from hdpstats.ledger import Ledger
 from hdpstats.records import codec
 from tests.custodian.asked_by_files import QUESTIONS, SIMPLE, STUDY, Place
 from tests.custodian.institution import EVERYTHING
-from tests.custodian.people import PUBLIC, SCHEMA
+from tests.custodian.people import PRIVATE, PUBLIC, SCHEMA
 
 
 @pytest.fixture
@@ -201,6 +204,111 @@ def test_an_effect_whose_errors_would_rest_on_no_rows_is_refused_before_its_prop
     with pytest.raises(hdp.ArgumentError, match="treatment_effect needs"):
         place.answer()
     assert place.spent == 0
+
+
+def changed(**columns):
+    return PUBLIC.assign(**columns)
+
+
+SEPARATED = {
+    "nobody treated": changed(y=0.0),
+    "everybody treated": changed(y=1.0),
+    "one treated": changed(y=(PUBLIC.index == 0).astype(float)),
+    "decided by a covariate": changed(y=(PUBLIC["x"] > 0).astype(float)),
+}
+"""Public rows that tell next to nothing of who is treated."""
+
+
+@pytest.mark.filterwarnings("ignore")  # of what public rows do not tell
+@pytest.mark.parametrize("public", SEPARATED.values(), ids=SEPARATED)
+def test_an_effect_without_a_propensity_is_refused_before_that_is_charged(place, public):
+    place.ask(*QUESTIONS["effect"], hdp.Study(public=public, schema=SCHEMA))
+    assert "would be refused: the propensity model is predicted" in preview(place.settings, place.request)
+    with pytest.raises(hdp.ArgumentError, match="without coefficients of x"):
+        place.answer()
+    assert place.spent == 0
+    study = hdp.Study(private=PRIVATE, public=public, schema=SCHEMA, budget=hdp.Budget(epsilon=10))
+    with pytest.raises(hdp.ArgumentError, match="nothing was charged"):
+        hdp.propensity("y ~ x", study, epsilon=1)
+    assert study.ledger.spent.epsilon == 0
+
+
+@pytest.mark.parametrize("epsilon", [1e-7, 60, 1e14])
+def test_an_effect_of_no_epsilon_is_refused_before_its_propensity_is_charged(place, epsilon):
+    kind, formula, options = QUESTIONS["effect"]
+    place.ask(kind, formula, options | {"epsilon": epsilon})
+    assert "would be refused: epsilon" in preview(place.settings, place.request)
+    with pytest.raises((hdp.ArgumentError, hdp.BudgetError), match="epsilon"):
+        place.answer()
+    assert place.spent == 0
+
+
+@pytest.mark.parametrize("said", ["no", "false", 1])
+def test_no_word_allows_a_large_epsilon(place, said):
+    with pytest.raises(hdp.ArgumentError, match="allow_large_epsilon must be True or False"):
+        place.ask("logit", "y ~ x", {"epsilon": 100, "allow_large_epsilon": said})
+
+
+def test_what_waits_in_a_folder_is_said_to_wait_where_nobody_need_approve(place, monkeypatch):
+    asked = place.ask(*SIMPLE)
+    monkeypatch.setattr(Ledger, "in_vain", lambda *_: CARRIED_AGAIN + 1)
+    assert "it was charged 3 times in vain, and waits in a folder" in preview(place.settings, place.request)
+    monkeypatch.undo()
+    assert "not approved by anybody, which the settings do not require" in preview(place.settings, place.request)
+    place.answer()
+    entries = yaml.safe_load(place.file.read_text())
+    entries["ledger"]["version"] = 2
+    place.file.write_text(yaml.safe_dump(entries))
+    words = "it was charged at another version of the data, and waits in a folder until --approve NAME"
+    assert words in preview(place.settings, place.request)
+    waiting = "in a folder it waits for it, as it was charged at another version of the data"
+    assert waiting in overview(place.settings, requests=place.request.parent)
+    place.answer(by="Dr Bos", sha256=asked.sha256)
+    assert words not in preview(place.settings, place.request)
+    assert waiting not in overview(place.settings, requests=place.request.parent)
+
+
+def test_an_effect_that_the_account_does_not_afford_is_refused_before_its_propensity_is_charged(tmp_path):
+    ledger = {"place": "ledger.db", "dataset": "trial", "epsilon": 1.5, "delta": 1e-3}
+    place = Place(tmp_path, ledger=ledger)
+    place.ask(*QUESTIONS["effect"])
+    assert "would be refused: more than is left" in preview(place.settings, place.request)
+    with pytest.raises(hdp.InsufficientBudget):
+        place.answer()
+    assert place.spent == 0
+
+
+@pytest.mark.filterwarnings("ignore")  # of what public rows do not tell
+@pytest.mark.parametrize("public", [changed(event=0.0), changed(event=1.0), changed(x=0.5)])
+def test_an_effect_that_public_rows_do_tell_is_answered(place, public):
+    place.ask(*QUESTIONS["effect"], hdp.Study(public=public, schema=SCHEMA))
+    place.answer()
+    assert place.spent == pytest.approx(2)
+    assert str(place.read())
+
+
+def test_an_analysis_that_takes_too_long_after_the_last_answer_leaves_the_release(tmp_path, monkeypatch):
+    """What was charged and drawn is released; reading it is the analyst's own time."""
+    place = Place(tmp_path, limits={"analysis": 0.5})
+    place.ask(*SIMPLE)
+    ask = Question.ask
+
+    def endless(self, study):
+        ask(self, study)
+        while True:
+            with contextlib.suppress(Exception):
+                sum(range(10_000))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Question, "ask", endless)
+        made = place.answer()
+        assert place.spent == 0.5
+        assert place.answer().to_json() == made.to_json()
+    whole = place.release.read_bytes()
+    assert place.read().to_json()
+    place.answer()
+    assert place.release.read_bytes() == whole
+    assert place.spent == 0.5
 
 
 def test_a_request_of_another_version_is_said_to_be(place):

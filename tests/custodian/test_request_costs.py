@@ -7,7 +7,9 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats.exchange import questions
+from hdpstats.sites import LocalSite
 from tests.custodian.asked_by_files import SIMPLE, Place
+from tests.custodian.institution import EVERYTHING
 
 
 @pytest.fixture
@@ -45,7 +47,30 @@ def test_another_request_has_its_own_costs(place):
     for replicate in (1, 2):
         place.ask(kind, what, options | {"replicate": replicate})
         place.answer()
+        place.release.unlink()  # that of another request is not replaced
     assert place.spent == 1
+
+
+def test_what_is_refused_before_a_charge_is_taken_back(tmp_path, monkeypatch):
+    """An analyst with nothing left lets no file grow that every answer reads."""
+    place = Place(tmp_path, analysts={"ann": EVERYTHING | {"epsilon": 0.75}})
+    kind, what, options = SIMPLE
+    place.ask(kind, what, options)
+    place.answer()
+    place.release.unlink()
+    before = place.settings.request_costs.read_text()
+    for replicate in (2, 3):
+        place.ask(kind, what, options | {"replicate": replicate})
+        with pytest.raises(hdp.InsufficientBudget):
+            place.answer()
+    assert place.settings.request_costs.read_text() == before
+    place.ask(kind, what, {"epsilon": 0.25})
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalSite, "_compute", lambda *_: 1 / 0)
+        with pytest.raises(Exception, match=r"."):  # after its charge
+            place.answer()
+    assert place.spent == 0.75
+    assert len(place.settings.request_costs.read_text().splitlines()) == 2
 
 
 @pytest.mark.parametrize("content", ["{", "[]\n", '{"request": 1}\n', "[" * 100_000, "\xff"])

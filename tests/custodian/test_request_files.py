@@ -10,7 +10,7 @@ import hdpstats.api as hdp
 from hdpstats import custodian
 from hdpstats._base.errors import HdpError
 from hdpstats.cli import main
-from hdpstats.custodian import answering, open_site, preview, previewing, serving
+from hdpstats.custodian import answering, approvals, open_site, preview, previewing, serving
 from hdpstats.exchange import ReleaseFile, RequestFile
 from hdpstats.exchange.questions import Question
 from hdpstats.ledger import SigningKey
@@ -182,6 +182,7 @@ def test_nothing_is_charged_before_somebody_approves(tmp_path):
         "again": 0,
         "by": "Dr Bos",
         "at": "",
+        "settings": approvals.decided_by(place.settings, open_site(place.settings), "ann"),
     }
     assert "approved by Dr Bos at 20" in preview(place.settings, place.request)
     place.answer()  # an approval stays

@@ -57,7 +57,7 @@ def _outcome(place, exchange, content):
     assert words.replace("\n", "").isprintable()
     if found.request.question.kind not in SHORT:
         return "of a fit"
-    if "refused" in words:
+    if "would be refused" in words:
         assert _tried(lambda: exchange.answer(found.request, analyst="ann"))[1], words
         assert ledger.balance == before
         return "refused"
@@ -82,8 +82,8 @@ def _place(tmp_path):
 
 
 def test_a_mutant_is_refused_or_charged_as_its_dry_run_says(tmp_path):
-    outcomes = _outcomes(_place(tmp_path), 150, seed=1)
-    assert min(outcomes[kind] for kind in ("refused", "charged", "free")) > 5
+    outcomes = _outcomes(_place(tmp_path), 80, seed=1)
+    assert min(outcomes[kind] for kind in ("refused", "charged", "free")) > 2
 
 
 @pytest.mark.wide

@@ -1,18 +1,21 @@
 """A folder of requests: answered, refused or waiting, whoever writes what into it."""
 
+import errno
 import json
 import os
 import signal
 import stat
 import sys
+from dataclasses import replace
 
 import pytest
 import yaml
 
 import hdpstats.api as hdp
-from hdpstats.custodian import SiteSettings, answering, approve
-from hdpstats.custodian.answering import CARRIED_AGAIN
+from hdpstats.custodian import SiteSettings, answering, approve, request_costs
+from hdpstats.custodian.answering import ENDED
 from hdpstats.custodian.capacity import Clock
+from hdpstats.custodian.request_costs import CARRIED_AGAIN
 from hdpstats.custodian.watching import Watch
 from hdpstats.exchange import RequestFile, read_result
 from hdpstats.ledger import Ledger, SigningKey
@@ -95,6 +98,8 @@ def test_a_refusal_is_one_of_the_services_codes_and_holds_until_the_file_changes
     assert json.loads(refused.read_text()) == expected
     with pytest.raises(hdp.InsufficientBudget, match="more than is left"):
         read_result(refused, asked)
+    with pytest.raises(hdp.ArgumentError, match="the refusal of another request"):
+        read_result(refused, hdp.request("describe", ["x"], STUDY, epsilon=0.5))
     assert watch.sweep() == 0
     assert place.spent == 0
 
@@ -191,6 +196,80 @@ def test_old_requests_are_not_charged_at_another_version_of_the_data(place):
     assert (watch.sweep(), place.spent) == (1, 0.75)
     approve(place.settings, place.inbox / "ann" / "one.json", by="Dr Bos", sha256=asked.sha256, analyst="ann")
     assert (watch.sweep(), place.spent, release.read_bytes() != first) == (1, 1.25, True)
+
+
+def test_what_was_released_for_another_request_is_not_charged_at_another_version_of_the_data(place):
+    """An old request that cost nothing, as its query was released before, is an old one all the same."""
+    asked, _ = place.put("one.json")
+    place.watch().sweep()
+    (place.inbox / "ann" / "one.json").unlink()
+    replace(asked, version="0.0.9").write(place.inbox / "ann" / "two.json")
+    assert (place.watch().sweep(), place.spent) == (1, 0.5)
+    entries = yaml.safe_load(place.file.read_text())
+    entries["ledger"]["version"] = 2
+    place.file.write_text(yaml.safe_dump(entries))
+    assert (place.watch().sweep(), place.spent) == (0, 0.5)
+
+
+def test_what_an_outbox_that_is_away_did_not_take_is_put_there_when_it_is_back(place):
+    asked, release = place.put("one.json")
+    refused, refusal = place.put("two.json", ("describe", ["x", "g"], {"epsilon": 3}))
+    watch, away = place.watch(), place.outbox.with_name("away")
+    place.outbox.rename(away)
+    watch.sweep()
+    assert (watch.sweep(), place.spent) == (2, 0.5)
+    away.rename(place.outbox)
+    assert (watch.sweep(), watch.sweep(), place.spent) == (2, 0, 0.5)
+    assert release.exists()
+    assert refusal.with_name(f"{refused.sha256}.refused.json").exists()
+    assert read_result(release, asked).to_json()
+
+
+def test_a_request_that_ends_each_process_does_not_keep_the_others(place, monkeypatch):
+    """As one does before its charge whose public rows and terms take more memory than there is."""
+    deadly, release = place.put("one.json")
+    place.put("two.json", ("describe", ["x"], {"epsilon": 0.25}), folder="bob")
+    asking = answering.Exchange._ask
+
+    def ending(self, asked, *rest):
+        return os._exit(9) if asked.sha256 == deadly.sha256 else asking(self, asked, *rest)
+
+    watch = place.watch()
+    monkeypatch.setattr(answering.Exchange, "_ask", ending)
+    for _ in range(ENDED):
+        child = os.fork()
+        if not child:
+            watch.sweep()
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    assert answers(place) == []
+    watch.sweep()
+    assert release.with_name(f"{deadly.sha256}.refused.json").exists()
+    assert [name.split("/")[0] for name in answers(place)] == ["ann", "bob"]
+    assert place.spent == 0.25
+    monkeypatch.undo()
+    place.request = place.inbox / "ann" / "one.json"
+    place.answer(analyst="ann")  # the custodian has it answered, and then it is as any other
+    assert (place.watch().sweep(), release.exists()) == (2, True)
+
+
+def test_files_of_the_site_that_cannot_be_used_refuse_no_request(tmp_path, monkeypatch):
+    place = Folders(tmp_path, requests={"approval": "required"})
+    asked, release = place.put("one.json")
+    approve(place.settings, place.inbox / "ann" / "one.json", by="Dr Bos", sha256=asked.sha256)
+    watch, approvals = place.watch(), place.settings.approvals
+    good = approvals.read_text()
+    approvals.write_text(good[:-5])  # as it is while somebody edits it
+    assert (watch.sweep(), answers(place)) == (0, [])
+    approvals.write_text(good)
+    with monkeypatch.context() as patched:
+        patched.setattr(request_costs, "append_line", full_disk)
+        assert (watch.sweep(), place.spent, answers(place)) == (0, 0, [])
+    assert (watch.sweep(), release.exists()) == (1, True)
+
+
+def full_disk(*_):
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def test_a_failure_of_one_request_is_in_the_log_and_others_go_on(place, monkeypatch):

@@ -1,7 +1,11 @@
 """Jobs for FLARE: what is in one, and how what it left is read. FLARE itself is not needed."""
 
 import ast
+import contextlib
+import importlib
 import json
+import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -9,7 +13,7 @@ import pytest
 import hdpstats.api as hdp
 from hdpstats.cli import main
 from hdpstats.engines import flare
-from hdpstats.engines.collecting import NO_ANSWER, collect, written
+from hdpstats.engines.collecting import FACTS, NO_ANSWER, collect, written
 from hdpstats.engines.flare.job import read_job, write_job
 from hdpstats.ledger import SigningKey
 from tests.custodian.people import PUBLIC, SCHEMA
@@ -109,7 +113,19 @@ def test_releases_of_a_job_are_checked_with_keys(tmp_path, request_file):
     folder = left_by(tmp_path / "left", several, asked)
     read_job(folder, request_file, keys=dict.fromkeys(NAMES, public))
     with pytest.raises(hdp.LedgerError):
-        read_job(folder, request_file, keys={"east": other})
+        read_job(folder, request_file, keys=dict.fromkeys(NAMES, public) | {"east": other})
+    with pytest.raises(hdp.ArgumentError, match=r"none for north, south: .*--unsigned SITE"):
+        read_job(folder, request_file, keys={"east": public})
+    read_job(folder, request_file, keys={"east": public, "north": None, "south": None})
+    words = ["flare", "result", str(request_file), str(folder), "--out", str(tmp_path / "r.json")]
+    east = ["--key", f"east={public}"]
+    assert main([*words, *east]) == 2
+    assert main([*words, *east, "--unsigned", "north", "--unsigned", "east"]) == 2
+    assert not (tmp_path / "r.json").exists()
+    assert main([*words, *east, "--unsigned", "north", "--unsigned", "south"]) == 0
+    (folder / "workspace/hdpstats/releases/south.json").unlink()
+    with pytest.raises(hdp.SiteError, match="no release file of south"):
+        read_job(folder, request_file, keys={"east": public, "north": public})
     with pytest.raises(hdp.ArgumentError, match="keys must be of sites that were asked"):
         read_job(folder, request_file, keys={"west": public})
 
@@ -127,3 +143,62 @@ def test_what_is_no_job_is_refused(tmp_path, request_file):
         (tmp_path / "hdpstats" / "sites.json").write_text(json.dumps(said))
         with pytest.raises(hdp.ArgumentError, match="cannot be read"):
             read_job(tmp_path, request_file)
+
+
+@pytest.fixture
+def controller(monkeypatch):
+    """The controller's module, with a FLARE that has no clients."""
+
+    class Base:
+        def __init__(self, **_):
+            self.panics = []
+
+        def broadcast_and_wait(self, **_):
+            pass
+
+        def log_info(self, *_):
+            pass
+
+        log_error = log_info
+
+        def system_panic(self, reason, _):
+            self.panics.append(reason)
+
+    names = {
+        "nvflare.apis.client": ["Client"],
+        "nvflare.apis.controller_spec": ["ClientTask", "Task"],
+        "nvflare.apis.fl_context": ["FLContext"],
+        "nvflare.apis.impl.controller": ["Controller"],
+        "nvflare.apis.shareable": ["Shareable"],
+        "nvflare.apis.signal": ["Signal"],
+    }
+    for name in ("nvflare", "nvflare.apis", "nvflare.apis.impl", *names):
+        made = types.ModuleType(name)
+        vars(made).update(
+            {each: type(each, (dict,), {"__init__": lambda self, **_: None}) for each in names.get(name, ())}
+        )
+        monkeypatch.setitem(sys.modules, name, made)
+    sys.modules["nvflare.apis.impl.controller"].Controller = Base
+    monkeypatch.delitem(sys.modules, "hdpstats.engines.flare.controller", raising=False)
+    yield importlib.import_module("hdpstats.engines.flare.controller")
+    sys.modules.pop("hdpstats.engines.flare.controller", None)
+
+
+@pytest.mark.parametrize("sites", [["east"], ["east", "../../escaped"]])
+def test_a_job_writes_nothing_out_of_its_folder_at_the_server(tmp_path, request_file, controller, sites):
+    hospital = Hospital(tmp_path / "east", "east")
+    facts = Carrier([hospital], request_file)(FACTS, {}, ["east"])["east"].release
+    config, run = tmp_path / "config", tmp_path / "jobs" / "one"
+    config.mkdir()
+    run.mkdir(parents=True)
+    (config / "request.json").write_bytes(request_file.read_bytes())
+    (config / "known.json").write_text(
+        json.dumps(dict.fromkeys(["east", "../../../escaped", "../../escaped"], facts.decode()))
+    )
+    workspace = types.SimpleNamespace(get_run_dir=lambda _: run, get_app_config_dir=lambda _: config)
+    context = types.SimpleNamespace(
+        get_engine=lambda: types.SimpleNamespace(get_workspace=lambda: workspace), get_job_id=lambda: "one"
+    )
+    with contextlib.suppress(ValueError):
+        controller.RequestController(sites, seconds=1, patience=1).control_flow(None, context)
+    assert not list(tmp_path.rglob("escaped*"))

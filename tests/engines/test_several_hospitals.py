@@ -6,9 +6,9 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats.custodian import open_site
-from hdpstats.custodian.answering import CARRIED_AGAIN
 from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.previewing import approve
+from hdpstats.custodian.request_costs import CARRIED_AGAIN
 from hdpstats.engines import participant as participant_module
 from hdpstats.engines.collecting import ANSWER, FACTS, NO_ANSWER, REFUSALS, Reply, collect, content_of
 from hdpstats.engines.participant import Participation

@@ -31,12 +31,14 @@ def test_a_help_page_links_to_its_page_on_the_site(tmp_path: Path) -> None:
         assert links == [f"https://example.org/some%20place/docs/reference/r/{name}.html"]
 
 
-def test_a_site_on_the_web_is_the_url_of_the_package(tmp_path: Path) -> None:
+def test_addresses_on_the_web_are_those_of_the_package(tmp_path: Path) -> None:
     own = package.SOURCE / "DESCRIPTION"
     assert "URL:" not in own.read_text(encoding="utf-8"), "no address is invented"
     assert "BugReports:" not in own.read_text(encoding="utf-8")
-    built = package.build(tmp_path, vignettes=False, pages="https://example.org/pages/")
-    assert (built / "DESCRIPTION").read_text(encoding="utf-8").endswith("\nURL: https://example.org/pages/\n")
+    faults = "https://example.org/faults"
+    built = package.build(tmp_path, vignettes=False, pages="https://example.org/pages/", bugs=faults)
+    description = (built / "DESCRIPTION").read_text(encoding="utf-8")
+    assert description.endswith(f"\nURL: https://example.org/pages/\nBugReports: {faults}\n")
 
 
 @pytest.mark.wide

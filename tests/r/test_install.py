@@ -43,8 +43,8 @@ def test_an_archive_with_vignettes_is_what_is_installed_by_default(tmp_path, mon
     """`tests.r.test_r_package` builds one, and finds the vignettes where it was installed."""
     asked = []
 
-    def build(place, *, vignettes, pages):
-        asked.extend([vignettes, pages])
+    def build(place, *, vignettes, pages, bugs):
+        asked.extend([vignettes, pages, bugs])
         return place / "built.tar.gz"
 
     def r(*arguments, **_):
@@ -53,10 +53,23 @@ def test_an_archive_with_vignettes_is_what_is_installed_by_default(tmp_path, mon
 
     monkeypatch.setattr(package, "build", build)
     monkeypatch.setattr(package, "_r", r)
-    assert main(["install", "--lib", str(tmp_path), "--pages", "https://example.org"]) == 0
+    assert (
+        main(
+            [
+                "install",
+                "--lib",
+                str(tmp_path),
+                "--pages",
+                "https://example.org",
+                "--bug-reports",
+                "https://example.org/faults",
+            ]
+        )
+        == 0
+    )
     assert "without vignettes" not in capsys.readouterr().out
     assert True in asked
-    assert "https://example.org" in asked
+    assert {"https://example.org", "https://example.org/faults"} <= set(map(str, asked))
     (installed,) = [each for each in asked if each is not True and "INSTALL" in each]
     assert installed[-2] == f"--library={tmp_path}"
     assert installed[-1].endswith("built.tar.gz")

@@ -1,5 +1,6 @@
 """Simulated studies of treatment effects by overlap weights: designs, one data set, and what it gives."""
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -7,10 +8,12 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import statsmodels.api as sm
+import statsmodels.formula.api as smf
 from scipy.special import expit
 from scipy.stats import poisson
 
 import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
 
 PRIVATE, PUBLIC, DIMENSION = 6_000, 300, 5
 COLUMNS = tuple(f"x{place}" for place in range(DIMENSION))
@@ -138,6 +141,91 @@ def one_data_set(design: Design, epsilon: float, seed: int) -> Mapping[str, floa
         "ratio covered": float(table.conf_low[3] <= treated / untreated <= table.conf_high[3]),
         "means covered": float(np.mean(held)),
         "propensity covered": float(np.mean((limits[:, 0] <= coefficients) & (coefficients <= limits[:, 1]))),
+    }
+
+
+@dataclass(frozen=True)
+class Regression:
+    """A weighted regression: a marginal structural model.
+
+    Attributes
+    ----------
+    name : str
+        What a page calls it.
+    design : Design
+        The people.
+    model : str
+        A name of `hdpstats.formula.api`.
+    formula : str
+        Its formula.
+    """
+
+    name: str
+    design: Design
+    model: str
+    formula: str
+
+    @property
+    def truth(self) -> tuple[float, ...]:
+        """The coefficients among weighted people, intercept first."""
+        return coefficients_of(self)
+
+
+FAMILIES = {"logit": sm.families.Binomial, "linear": sm.families.Gaussian, "poisson": sm.families.Poisson}
+
+
+@cache
+def coefficients_of(regression: Regression) -> tuple[float, ...]:
+    """Return the coefficients of a regression among 200,000 people in both arms, with their mean outcomes."""
+    design = regression.design
+    X = design._covariates(np.random.default_rng(1), 200_000, public=False)
+    e = expit(design.intercept + X @ TREATED)
+    means = design._means(X)
+    if design.counts:
+        means = sum(poisson.sf(k, means) for k in range(LARGEST))
+    rows = pd.concat([pd.DataFrame(X, columns=COLUMNS).assign(a=float(arm), y=means[arm]) for arm in (0, 1)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of outcomes that are no counts
+        fit = smf.glm(
+            regression.formula, rows, family=FAMILIES[regression.model](), freq_weights=np.tile(e * (1 - e), 2)
+        ).fit()
+    return tuple(float(value) for value in fit.params)
+
+
+PLAIN, COUNTS = DESIGNS[0], DESIGNS[-1]
+REGRESSIONS = (
+    Regression("risks by arm", PLAIN, "logit", "y ~ a"),
+    Regression("an effect that differs", PLAIN, "logit", "y ~ a * x0"),
+    Regression("one in fifteen treated", DESIGNS[3], "logit", "y ~ a"),
+    Regression("10 % of rows lack a cell", DESIGNS[7], "logit", "y ~ a"),
+    Regression("means of counts", COUNTS, "linear", "y ~ a"),
+    Regression("counts", COUNTS, "poisson", "y ~ a"),
+)
+
+
+def names_of(regression: Regression) -> tuple[str, ...]:
+    """Return the names of its coefficients."""
+    return {"y ~ a": ("Intercept", "a"), "y ~ a * x0": ("Intercept", "a", "x0", "a:x0")}[regression.formula]
+
+
+def one_regression(regression: Regression, epsilon: float, seed: int) -> Mapping[str, np.ndarray]:
+    """Return how far coefficients are from the truth, what is reported and planned, and whether intervals hold it."""
+    design, rng = regression.design, np.random.default_rng(60_000 + seed)
+    private, public = (design.people(rng, rows, public=other) for rows, other in ((PRIVATE, False), (PUBLIC, True)))
+    if design.missing:
+        private = private.mask(rng.random(private.shape) < design.missing)
+    budget = hdp.Budget(epsilon=epsilon)
+    study = hdp.Study(private=private, public=public, schema=design.schema, budget=budget)
+    weighting = hdp.propensity(FORMULA, study, epsilon=epsilon / 2).weights()
+    model = getattr(hdpf, regression.model)(regression.formula, study, weighting=weighting)
+    planned = model.plan(epsilon / 2).frame["std_error"].to_numpy()
+    fit = model.fit(epsilon / 2)
+    limits, truth = fit.conf_int().to_numpy(), np.array(regression.truth)
+    return {
+        "error": fit.params.to_numpy() - truth,
+        "std error": fit.bse.to_numpy(),
+        "planned": planned,
+        "covered": ((limits[:, 0] <= truth) & (truth <= limits[:, 1])).astype(float),
     }
 
 

@@ -11,6 +11,7 @@ Which settings a site answers by is in its ``local/hdpstats.json`` (`hdpstats.en
 no job reaches.
 """
 
+import re
 from typing import Final
 
 EXECUTOR: Final = "hdpstats.engines.flare.executor.RequestExecutor"
@@ -20,3 +21,6 @@ REQUEST: Final = "request.json"
 KNOWN: Final = "known.json"
 CONTENT: Final = "hdpstats"
 """Where content stands in what FLARE carries."""
+
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
+"""Names of sites, which are names of files too."""

@@ -25,7 +25,7 @@ from nvflare.apis.signal import Signal
 
 from hdpstats._base.errors import HdpError
 from hdpstats.engines.collecting import Reply, collect, why_not, written
-from hdpstats.engines.flare import CONTENT, KNOWN, REQUEST
+from hdpstats.engines.flare import CONTENT, KNOWN, NAME, REQUEST
 from hdpstats.exchange import ReleaseFile, RequestFile
 
 
@@ -44,6 +44,8 @@ class RequestController(Controller):
     """
 
     def __init__(self, sites: Sequence[str], seconds: float = 3600.0, patience: float = 300.0) -> None:
+        if not all(isinstance(name, str) and NAME.fullmatch(name) for name in sites):  # each is the name of a file
+            raise ValueError("sites must be names of FLARE's sites")
         super().__init__(task_check_period=0.2)
         self._sites, self._seconds, self._patience = list(sites), seconds, patience
 
@@ -68,6 +70,7 @@ class RequestController(Controller):
         known = {
             name: ReleaseFile.from_bytes(each.encode())
             for name, each in json.loads((config / KNOWN).read_text()).items()
+            if name in self._sites
         }
         seen = {name: written(each) for name, each in known.items()}
         left: dict[str, str] = {}

@@ -1,19 +1,16 @@
 """Jobs for FLARE: a folder that `nvflare job submit`, or a session, takes; and how what came of one is read."""
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from hdpstats._base.errors import ArgumentError, SiteError
 from hdpstats._base.validation import real
 from hdpstats.engines.collecting import TASKS, in_fixed_words
-from hdpstats.engines.flare import CONTROLLER, EXECUTOR, KNOWN, REQUEST
+from hdpstats.engines.flare import CONTROLLER, EXECUTOR, KNOWN, NAME, REQUEST
 from hdpstats.exchange import ReleaseFile, RequestFile, SeveralSites
 from hdpstats.ledger.signing import VerifyingKey
-
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 
 
 def write_job(
@@ -56,7 +53,7 @@ def write_job(
     known = {name: each for name, each in before.items() if name in names}
     if any(each.request_sha256 != asked.sha256 for each in known.values()):
         raise ArgumentError("after must be what a job of the same request left", argument="after")
-    if not names or len(set(names)) < len(names) or not all(_NAME.fullmatch(name) for name in names):
+    if not names or len(set(names)) < len(names) or not all(NAME.fullmatch(name) for name in names):
         raise ArgumentError("sites must be names of FLARE's sites, each once", argument="sites")
     config = out / "app" / "config"
     try:
@@ -96,7 +93,7 @@ def write_job(
     return asked
 
 
-def read_job(folder: Path, request: Path, *, keys: Mapping[str, Path] | None = None) -> tuple[SeveralSites, Any]:
+def read_job(folder: Path, request: Path, *, keys: Mapping[str, Path | None] | None = None) -> tuple[SeveralSites, Any]:
     """Read what a job left, and make its result from the release files: spends nothing, and believes no server.
 
     Parameters
@@ -106,7 +103,8 @@ def read_job(folder: Path, request: Path, *, keys: Mapping[str, Path] | None = N
     request
         The request that was sent.
     keys
-        The public keys of sites by name: every release of such a site must be signed with it.
+        The public keys of sites by name: every release of such a site must be signed with it. Where any site is named,
+        all must be that have sent a release; None for a site whose releases are taken unsigned.
 
     Returns
     -------
@@ -123,8 +121,15 @@ def read_job(folder: Path, request: Path, *, keys: Mapping[str, Path] | None = N
     strange = set(keys or {}) - set(names)
     if strange:
         raise ArgumentError(f"keys must be of sites that were asked, not {', '.join(sorted(strange))}", argument="keys")
+    without = sorted(set(releases) - set(keys or releases))
+    if without:
+        raise ArgumentError(
+            f"keys must have one for each site with a release file, and have none for {', '.join(without)}: give its "
+            "public key (--key SITE=STEM.pub), or say that nothing shows who wrote its file (--unsigned SITE)",
+            argument="keys",
+        )
     for name, key in (keys or {}).items():
-        if name in releases:
+        if name in releases and key is not None:
             releases[name].check_signature(VerifyingKey.read(key))
     several = SeveralSites(asked=tuple(names), releases=releases, left=left)
     absent = [name for name in several.present if name not in releases]
@@ -144,7 +149,7 @@ def _left_by(folder: Path) -> tuple[list[str], dict[str, str], dict[str, Release
         left = {name: in_fixed_words(reason) for name, reason in fields["left"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         names, left = [], {}
-    if not (names and all(_NAME.fullmatch(name) for name in names)):  # the server's words
+    if not (names and all(NAME.fullmatch(name) for name in names)):  # the server's words
         raise ArgumentError(f"folder: {place} cannot be read", argument="folder")
-    files = {name: place.parent / "releases" / f"{name}.json" for name in names if _NAME.fullmatch(name)}
+    files = {name: place.parent / "releases" / f"{name}.json" for name in names if NAME.fullmatch(name)}
     return names, left, {name: ReleaseFile.read(file) for name, file in files.items() if file.is_file()}

@@ -330,12 +330,16 @@ def _of_levels(size: FloatArray, X: FloatArray) -> FloatArray:
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class _Standardised:
-    """The terms of levels as rows of one predictor: ``X`` (n M, M D), ``person``, ``weights`` and ``t`` (n M,)."""
+    """The terms of levels as rows of one predictor: ``X`` (n M, M D), ``person``, ``weights`` and ``t`` (n M,).
+
+    ``variances`` (n, M, M) are those of the levels' indicators under the model.
+    """
 
     X: FloatArray
     person: IntArray
     weights: FloatArray
     t: FloatArray
+    variances: FloatArray
 
 
 def _standardised(rows: MultinomialRows, theta: FloatArray) -> _Standardised:
@@ -349,6 +353,7 @@ def _standardised(rows: MultinomialRows, theta: FloatArray) -> _Standardised:
         person=np.repeat(person, M),
         weights=np.repeat(rows.weights, M),
         t=np.einsum("nab,nb->na", inverse, residual).ravel(),
+        variances=root @ root,
     )
 
 
@@ -356,7 +361,9 @@ def _adjusted(rows: MultinomialRows, theta: FloatArray, inverse: FloatArray) -> 
     """Return standardised residuals (n, M), each person's adjusted for few people."""
     of = _standardised(rows, theta)
     ones = np.ones(len(of.t))
-    found = adjusted(of.X, of.person, weights=of.weights, curvatures=ones, scores=of.t, inverse=inverse)
+    found = adjusted(
+        of.X, of.person, weights=of.weights, curvatures=ones, scores=of.t, inverse=inverse, variances=of.variances
+    )
     return found.reshape(-1, rows.others)
 
 
@@ -364,7 +371,13 @@ def _meat_of_people(rows: MultinomialRows, theta: FloatArray, inverse: FloatArra
     """Return the sum of outer products of people's scores, adjusted for few people where ``inverse`` is given."""
     of = _standardised(rows, theta)
     return clustered_meat(
-        of.X, of.person, weights=of.weights, curvatures=np.ones(len(of.t)), scores=of.t, inverse=inverse
+        of.X,
+        of.person,
+        weights=of.weights,
+        curvatures=np.ones(len(of.t)),
+        scores=of.t,
+        inverse=inverse,
+        variances=of.variances,
     )
 
 

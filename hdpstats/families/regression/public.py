@@ -496,13 +496,7 @@ def whitened_public(
         columns = np.asfortranarray(whitened.X[real])  # by columns, as compiled loops take them
         seen = RegressionRows.of(loss, columns, rows.y[real], weights=rows.weights[real], offset=rows.offset[real])
         seen = replace(seen, person=None if rows.person is None else rows.person[real])
-        curved, first = replace(seen, loss=bread or loss), int(design.intercept)
-        if loss.robust:
-            fit = _robust_fit(seen, curved, first=first)
-        else:
-            meat = None if rows.person is None else partial(_meat_at, curved)
-            fit = likelihood_fit(seen, curved, first=first, meat_of_people=meat)
-        fit = spread_where_unknown(replace(fit, parts=each_column(coefficient_parts(geometry))), seen.X)
+        fit = fitted_public(seen, geometry, bread=bread)
         if seen.person is not None and seen.count >= FEWEST_ROWS:
             t = np.zeros(len(rows.X))
             t[real] = _residuals(seen, replace(seen, loss=bread or loss), theta=fit.theta)
@@ -526,6 +520,18 @@ def whitened_public(
         t=t,
         most=1.0 if several is None else float(several.total),
     )
+
+
+def fitted_public(seen: RegressionRows, geometry: Geometry, *, bread: PredictorLoss | None = None) -> PublicFit:
+    """Return the fit to public rows that are whitened by a geometry; ``bread`` is the loss whose curvature counts."""
+    loss, first = seen.loss, int(geometry.intercept)
+    curved = replace(seen, loss=bread or loss)
+    if loss.robust:
+        fit = _robust_fit(seen, curved, first=first)
+    else:
+        meat = None if seen.person is None else partial(_meat_at, curved)
+        fit = likelihood_fit(seen, curved, first=first, meat_of_people=meat)
+    return spread_where_unknown(replace(fit, parts=each_column(coefficient_parts(geometry))), seen.X)
 
 
 _Rows = TypeVar("_Rows", RegressionRows, MultinomialRows)

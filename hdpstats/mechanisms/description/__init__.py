@@ -21,6 +21,7 @@ to know. Proof: `hdpstats.mechanisms.description.site`.
 
 import itertools
 import math
+import operator
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -95,7 +96,7 @@ class DescribedColumn(Record):
             raise MechanismError(f"the bounds of {self.name!r} must be finite numbers that increase")
         if not 0.0 <= self.centre <= 1.0:
             raise MechanismError(f"the centre of {self.name!r} must be a place in its range, from 0 to 1")
-        if not all(math.isfinite(cut) for cut in self.cuts) or any(a >= b for a, b in itertools.pairwise(self.cuts)):
+        if not all(map(math.isfinite, self.cuts)) or any(map(operator.ge, self.cuts, self.cuts[1:])):
             raise MechanismError(f"the cuts of {self.name!r} must be finite numbers that increase")
 
     @property

@@ -7,8 +7,8 @@ Proof: `hdpstats.mechanisms.histogram.site`.
 * ``site``: A noisy histogram on a public grid (Lei 2011), pure epsilon.
 """
 
-import itertools
 import math
+import operator
 from dataclasses import dataclass
 from typing import ClassVar, final
 
@@ -62,7 +62,7 @@ class Axis:
         """Refuse an axis that does not divide."""
         if self.levels is not None and (self.cuts or not 1 <= self.levels <= MOST_CELLS):
             raise MechanismError("an axis has cuts, or a number of levels")
-        if not all(math.isfinite(cut) for cut in self.cuts) or any(a >= b for a, b in itertools.pairwise(self.cuts)):
+        if not all(map(math.isfinite, self.cuts)) or any(map(operator.ge, self.cuts, self.cuts[1:])):
             raise MechanismError(f"the cuts of {self.name!r} must be finite numbers that increase")
 
     @property
