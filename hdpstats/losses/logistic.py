@@ -46,7 +46,8 @@ def logistic_residual(eta: FloatArray, y: FloatArray) -> FloatArray:
     >>> logistic_residual(np.array([0.0, 1000.0, -1000.0]), np.array([1.0, 0.0, 1.0])).round(3).tolist()
     [-0.5, 1.0, -1.0]
     """
-    eta, y = np.broadcast_arrays(eta, y)
+    shape = np.broadcast_shapes(np.shape(eta), np.shape(y))
+    eta, y = (each if np.shape(each) == shape else np.broadcast_to(each, shape).copy() for each in (eta, y))
     if (eta.size >= SMALLEST_COMPILED or loaded(residuals)) and eta.dtype == y.dtype == np.float64:
         out = np.empty(eta.shape)
         residuals(writable(eta).reshape(-1), writable(y).reshape(-1), out.reshape(-1))

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from hdpstats.losses import BY_NAME, LogisticLoss
+from hdpstats.losses.logistic import logistic_residual
 
 LOSS = LogisticLoss()
 UNIT = 2.0**-53
@@ -83,3 +84,10 @@ def test_score_and_curvature_are_coupled() -> None:
 def test_the_registry_names_each_loss_by_its_own_name() -> None:
     assert BY_NAME["logistic"].name == "logistic"
     assert all(name == loss.name for name, loss in BY_NAME.items())
+
+
+def test_predictors_with_every_outcome_give_no_warning_once_loops_are_loaded():
+    many = np.zeros(100_000)
+    logistic_residual(many, many)  # from here on loops read few numbers too
+    found = logistic_residual(np.array([[0.0], [800.0]]), np.array([[0.0, 1.0]]))
+    assert found.tolist() == [[0.5, -0.5], [1.0, 0.0]]
