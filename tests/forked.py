@@ -3,7 +3,8 @@
 `Popen` is used as `subprocess.Popen` is, with ``[sys.executable, "-c", code, ...]`` or ``[..., "-m", module, ...]``.
 What it starts is a process of its own: own memory, environment, folder, streams, session and signals, and an end of
 its own. It differs from one that was started by its command in what has been imported and what compiled code has been
-loaded, and in who waits for it: the server below, which hands on how it ended. A command with other options of Python
+loaded, in that the system takes its memory back as a whole, and in who waits for it: the server below, which hands on
+how it ended. A command with other options of Python
 is started as usual. The operating system's entropy is read by these processes, as by all others.
 """
 
@@ -248,7 +249,7 @@ def serve():
     for each in (listening, lifeline, channel):
         each.close()  # now: later their numbers may be those of other files
     _become(order, descriptors[:-1])
-    _run(order["command"])
+    _run_to_the_end(order["command"])
 
 
 def _keep(names):
@@ -317,6 +318,28 @@ def _become(order, streams):
 
 def _stream(number, mode, **options):
     return io.TextIOWrapper(os.fdopen(number, mode, closefd=False), encoding="utf-8", **options)
+
+
+def _run_to_the_end(command):
+    """Run as Python does, and end as it does but for memory: to take it apart copies most of what the server has.
+
+    An end by an error or a signal is Python's own, which does.
+    """
+    status = 0
+    try:
+        _run(command)
+    except SystemExit as asked:
+        if not isinstance(asked.code, int | None):
+            raise
+        status = (asked.code or 0) & 0xFF
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    vars(sys.modules["__main__"]).clear()
+    gc.collect()
+    for stream in (sys.stdout, sys.stderr):
+        if not stream.closed:
+            stream.flush()
+    os._exit(status)
 
 
 def _run(command):

@@ -172,6 +172,9 @@ def _questions(rows, names):
             lambda: hdpf.logit(f"y ~ {SQUARES}", data=alone, row_norm=2.0), mechanism="objective", se_share=0
         ),
         "logit, weighted": fit(lambda: hdpf.logit("y ~ x1 + g", data=with_public, weights="w")),
+        "logit of people weighted by propensity": fit(
+            lambda: hdpf.logit("event ~ y", data=with_public, weighting=weighting)
+        ),
         "linear": fit(lambda: hdpf.linear("k ~ x1 + g", data=with_public)),
         "huber": fit(lambda: hdpf.mestimate("k ~ x1 + g", with_public, loss=hdp.losses.Huber(2.0))),
         "quantile": fit(lambda: hdpf.quantile("k ~ x1 + g", data=with_public, q=0.5), mechanism="output"),
@@ -276,6 +279,8 @@ def _questions(rows, names):
     yield "levels of several rows", several, asked(visits)
     visits = fit(lambda: hdpf.mestimate("k ~ x1 + g", data=study, loss=OWN))
     yield "own loss of several rows", several, asked(visits)
+    visits = fit(lambda: hdpf.logit("y ~ x1 + g", data=study), mechanism=mechanisms.ClippedNewton(rounds=1))
+    yield "clipped scores of several rows", several, asked(visits)
     averages = own_description(hdpf.logit("y ~ x1 + g", data=study, correlation=0.3)._spec)
     yield "averages of several rows", several, averages.query(Fraction(1))
     yield "description of several rows", several, asked(partial(hdp.describe, study, ["x1", "k", "g"], epsilon=1.0))

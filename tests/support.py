@@ -248,11 +248,12 @@ def seen_of_ledger(ledger):
 
 @contextmanager
 def coefficients_of_anybody():
-    """Let effects and curves of private people have weights at coefficients of public rows, which are refused.
+    """Let what is weighted of private people have weights at coefficients of public rows, which is refused.
 
     What a site does at given coefficients does not depend on whose they are.
     """
     with ExitStack() as patches:
-        for module in ("hdpstats.models.treatment_effect", "hdpstats.describe.survival_curves"):
+        modules = ("hdpstats.models.treatment_effect", "hdpstats.models.model", "hdpstats.describe.survival_curves")
+        for module in modules:
             patches.enter_context(mock.patch(f"{module}.check_of_these_people"))
         yield

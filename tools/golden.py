@@ -42,15 +42,30 @@ def main() -> int:
     account.signed_head(key).write(folder / "head.json")
     account.export(folder / "export.json")
     _exchange(folder, calls.site(path, first, signing_key=key), key)
-    with closing(sqlite3.connect(path)) as connection:  # one file, without a log beside it
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        connection.execute("PRAGMA journal_mode=DELETE")
-    for leftover in folder.glob("ledger.db-*"):
-        leftover.unlink()
+    _closed(path)
+    write_visits(folder)
     print(
         f"{folder} written on {datetime.datetime.now(datetime.UTC).date()}: {sorted(p.name for p in folder.iterdir())}"
     )
     return 0
+
+
+def _closed(path: Path) -> None:
+    """Make a ledger one file, without a log beside it."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        connection.execute("PRAGMA journal_mode=DELETE")
+    for leftover in path.parent.glob(f"{path.name}-*"):
+        leftover.unlink()
+
+
+def write_visits(folder: Path) -> None:
+    """Ask about people with several rows, and keep the ledger and the results."""
+    path = folder / "visits.db"
+    data = calls.visits(path)
+    for name, call in calls.CALLS_OF_VISITS.items():
+        call(data).to_json(folder / f"{name}.json")
+    _closed(path)
 
 
 def _exchange(folder: Path, site: hdp.LocalSite, key: SigningKey) -> None:

@@ -29,7 +29,7 @@ schema <- dp_schema(
   time = dp_duration(2557, unit = "days"),
   event = dp_binary()
 )
-study <- dp_study(private = rotterdam, public = gbsg, schema = schema, budget = dp_budget(epsilon = 8))
+study <- dp_study(private = rotterdam, public = gbsg, schema = schema, budget = dp_budget(epsilon = 10))
 study
 
 # %% [markdown]
@@ -82,6 +82,15 @@ plot(curves)
 # %%
 dp_restricted_mean(curves, upto = 1826, differences = TRUE)
 dp_logrank_test(curves)
+
+# %% [markdown]
+# ## Does it differ among women?
+#
+# A regression of the same weighted women: a marginal structural model.
+
+# %%
+differing <- dp_logit(event3 ~ hormon * log1p(nodes), study, epsilon = 2, weighting = w)
+round(coef(summary(differing)), 2)
 
 # %% [markdown]
 # ## Beside the trial

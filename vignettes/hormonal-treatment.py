@@ -39,7 +39,7 @@ schema = hdp.Schema(
     time=hdp.Duration(2557, unit="days"),
     event=hdp.Binary(),
 )
-study = hdp.Study(private=rotterdam, public=gbsg, schema=schema, budget=hdp.Budget(epsilon=8))
+study = hdp.Study(private=rotterdam, public=gbsg, schema=schema, budget=hdp.Budget(epsilon=10))
 study
 
 # %% [markdown]
@@ -134,6 +134,28 @@ pd.concat(ratios, keys=["not weighted", "weighted"]).round(3)
 # Both arms' curves rest on the same propensity model, so that their errors go together; the difference of restricted
 # means and the test count that, and the test is not the usual one, whose variance would be wrong for weighted people.
 #
+# ## Does it differ among women?
+#
+# A regression of the same weighted women, with few terms, has little noise: a marginal structural model. Its terms are
+# the treatment and covariates of the propensity model. Here the odds ratio may change with the logarithm of nodes.
+
+# %%
+model = hdpf.logit("event3 ~ hormon * log1p(nodes)", data=study, weighting=w)
+print(model.plan(epsilon=2))
+
+# %%
+differing = model.fit(epsilon=2)
+print(differing.summary())
+
+# %% [markdown]
+# Public women are not pooled with private ones here: others treated them. The same model of the registry's rows,
+# without noise:
+
+# %%
+known_model = hdpf.logit("event3 ~ hormon * log1p(nodes)", data=open_rows, weighting=known)
+differing.compare(known_model.fit_public(), label="without noise").frame.round(2)
+
+# %% [markdown]
 # ## Beside the trial, and beside the rows
 #
 # In the trial everybody can compare the arms as they are. And as the registry is public too, here is what its rows

@@ -22,7 +22,7 @@ Given = TypeVar("Given")
 Made = TypeVar("Made")
 
 SMALLEST_COMPILED = 4096
-"""Rows from which compiled loops are used: below, numpy is done before compiled code is loaded."""
+"""Rows from which compiled loops are used: below, numpy is done before compiled code is loaded, see `loaded`."""
 
 COMPILING: Final = (
     "compiling loops over rows, 3 to 20 seconds, only once on this machine; `hdpstats warm-up` does it beforehand"
@@ -67,17 +67,22 @@ def compiled(loop: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     return cast("Callable[..., Any]", made)
 
 
+def loaded(loop: Callable[..., Any]) -> bool:
+    """Return whether code of a loop is loaded: then it is used for few rows too, which numpy takes longer for."""
+    return bool(getattr(loop, "overloads", None))
+
+
 def _saying(load: Callable[..., Any]) -> Callable[..., Any]:
     """Return what loads kept code, and says once in a process where there is none that it will take seconds now."""
 
-    def loaded(*given: object) -> Any:
+    def load_or_say(*given: object) -> Any:
         found = load(*given)
         if found is None and not _SAID:
             _SAID.append(True)
             note(COMPILING)
         return found
 
-    return loaded
+    return load_or_say
 
 
 def _used_by(loop: Callable[..., Any]) -> Iterator[object]:

@@ -357,8 +357,7 @@ def law_of_below(bound: int) -> Law:
 def replace(stack: ExitStack, original: Any, other: Any) -> None:
     """Replace a function in every module of the package that has it, until the stack is left."""
     for name, module in list(sys.modules.items()):
-        if name.startswith("hdpstats.") and module is not None:
-            for attribute, value in list(vars(module).items()):
-                if value is original and not name.startswith("hdpstats.audit"):
-                    setattr(module, attribute, other)
-                    stack.callback(setattr, module, attribute, original)
+        if module is not None and name.startswith("hdpstats.") and not name.startswith("hdpstats.audit"):
+            for attribute in [each for each, value in vars(module).items() if value is original]:
+                setattr(module, attribute, other)
+                stack.callback(setattr, module, attribute, original)

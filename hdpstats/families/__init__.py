@@ -1,7 +1,8 @@
 """Families of models, each in a place of its own: rows, bounds with proofs, public side, expected outcomes.
 
 ``base`` is what mechanisms may ask of any family, ``parted`` its rows in partitions, ``outcomes`` what people might
-have had, ``existence`` whether a likelihood has a maximum, ``several_rows`` how rows of a person count in a regression.
+have had, ``existence`` whether a likelihood has a maximum, ``several_rows`` how rows of a person count in a regression,
+``overlap_weights`` what people weigh by their chance of treatment: a total map, row by row, at public coefficients.
 ``regression`` has one linear predictor, ``multinomial`` one for each level of the outcome, ``hazard`` one for each
 interval at risk, ``distribution`` none.
 

@@ -13,6 +13,7 @@ from hdpstats._base.compiled import Loops
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import ExactArray, FloatArray, IntArray
 from hdpstats._base.work import Operations, sorting
+from hdpstats.families.overlap_weights import weighting_work, weights_of
 from hdpstats.families.several_rows import row_weights, total_weight
 from hdpstats.formulas import Design
 from hdpstats.privacy.sensitivity import BallNorm, Norm, Relation
@@ -118,6 +119,14 @@ class PersonLoss(ABC):
     def fixed_sign(self) -> bool:
         """Whether gradients are nonnegative multiples of a vector that the record fixes."""
         return False
+
+    @property
+    def total_of_cut(self) -> Fraction:
+        """How much longer than a cut vector `Rows.cut_scores` of a person may be at most, rounding included.
+
+        1 where a person's score is cut as a whole; ``W`` where it is the sum of cut scores of rows.
+        """
+        return Fraction(1)
 
     @property
     def charges_determinant(self) -> bool:
@@ -231,17 +240,22 @@ class RowLoss(DeclaredLoss, ABC):
     """The loss of a person with rows of a design; ``design`` may be None where only constants are asked.
 
     ``most_rows`` is the largest number of rows of a person that are used (`hdpstats.families.several_rows`).
+    ``propensity`` is the design of the model's weighting by propensity, where it has one and rows are read.
     """
 
     design: Design | None = None
     most_rows: int = 1
+    propensity: Design | None = None
 
     @property
     def half(self) -> Fraction:
         """The largest weight of a person, rounding included: ``W`` times that of a case."""
-        if self.most_rows == 1:
-            return Fraction(self.largest_weight) * ROUNDING
-        return Fraction(self.largest_weight) * ROUNDING * self.total * (1 + self.most_rows * Fraction(1, 2**48))
+        return Fraction(self.largest_weight) * ROUNDING * self.total_of_cut
+
+    @property
+    def total_of_cut(self) -> Fraction:
+        """``W`` with the rounding of weights ``w(n)`` and of sums over so many rows; 1 of people with one row."""
+        return Fraction(1) if self.most_rows == 1 else self.total * (1 + self.most_rows * Fraction(1, 2**48))
 
     @property
     def total(self) -> Fraction:
@@ -249,11 +263,34 @@ class RowLoss(DeclaredLoss, ABC):
         return total_weight(self.most_rows, self.model.several_rows)
 
     def row_weights(self, table: AdmittedTable) -> FloatArray:
-        """Return the case weight of each row times what its person's number of rows makes of it; 0 if incomplete."""
-        weights = numbers_of(table, self.model.weights, otherwise=1.0) * table.complete
+        """Return the case weight of each row times what its person's number of rows makes of it; 0 if incomplete.
+
+        Of people who are weighted by their chance of treatment it is that weight.
+        """
+        weights, counts = self.case_weights(table) * table.complete, self.counts(table)
+        return weights if counts is None else weights * counts
+
+    def counts(self, table: AdmittedTable) -> FloatArray | None:
+        """Return ``w(n)`` of each row, 0 of incomplete ones; None where every row is a person."""
         if table.persons is None or self.model.several_rows is None:
-            return weights
-        return weights * row_weights(table.persons, table.complete, self.model.several_rows)
+            return None
+        return row_weights(table.persons, table.complete, self.model.several_rows)
+
+    def case_weights(self, table: AdmittedTable) -> FloatArray:
+        """Return the case weights (n,) of rows, or what their chance of treatment makes them weigh: from 0 to 1."""
+        weighting = self.model.overlap
+        if weighting is None:
+            return numbers_of(table, self.model.weights, otherwise=1.0)
+        if self.propensity is None:
+            raise MechanismError("a loss without the design of its weighting reads no rows")
+        return weights_of(weighting, self.propensity, table)
+
+    def weighting_work(self, rows: int) -> Operations:
+        """Return what the weights by propensity of so many rows take at most."""
+        weighting = self.model.overlap
+        if weighting is None or self.propensity is None:
+            return Operations()
+        return weighting_work(weighting, self.propensity, rows)
 
     @property
     def valued(self) -> bool:
@@ -262,9 +299,10 @@ class RowLoss(DeclaredLoss, ABC):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The design's columns, case weights and offsets."""
+        """The design's columns, case weights and offsets, and what a weighting by propensity reads besides."""
         extra = [name for name in (self.model.weights, self.model.offset) if name is not None]
-        return (*self.read.needs, *extra)
+        weighting = () if self.model.overlap is None else self.model.overlap.columns
+        return tuple(dict.fromkeys((*self.read.needs, *extra, *weighting)))
 
     @property
     def read(self) -> Design:
@@ -299,6 +337,22 @@ def summed(person: IntArray, of_rows: FloatArray, *, people: int) -> FloatArray:
     """Return the sums (people, D) of what rows contribute (n, D), each person's in the order of the rows."""
     added = [np.bincount(person, weights=column, minlength=people) for column in of_rows.T]
     return np.asarray(np.stack(added).T, dtype=np.float64)  # of nobody they are integers
+
+
+def cut_and_summed(
+    person: IntArray | None,
+    counts: FloatArray | None,
+    of_rows: FloatArray,
+    cut: Callable[[FloatArray], FloatArray],
+    *,
+    people: int,
+) -> FloatArray:
+    """Return `Rows.cut_scores` (people, D) from the scores of rows (n, D), weights ``counts`` (n,) included."""
+    if person is None:
+        return cut(of_rows)
+    own = np.ones(len(person)) if counts is None else counts
+    one = of_rows / np.where(own > 0.0, own, 1.0)[:, None]  # of a row that counts nothing the score is 0
+    return summed(person, own[:, None] * cut(one), people=people)
 
 
 def number_of_people(person: IntArray | None, *, rows: int) -> int:

@@ -22,6 +22,12 @@ score of a location family needs no density. With ordered residuals the sum over
 neighbours, which are bounded however close these are.
 
 *Levels* of a multinomial regression: each of them.
+
+*Several rows of a person*: each row has its own outcomes, and counts ``w(n)`` (`hdpstats.families.several_rows`). The
+expectation of a person's sum needs no more. Its covariance does: a row's clipped score differs from its expectation by
+``C^(1/2) t`` times the row, ``C`` (M, M) being the covariance of what multiplies the row under the model, and ``t`` the
+standardised residuals of the public fit, adjusted for few people (`hdpstats.families.regression.clustered`). So clipped
+scores of a person go together as public residuals do.
 """
 
 from abc import ABC, abstractmethod
@@ -31,7 +37,7 @@ from typing import Self, final
 
 import numpy as np
 
-from hdpstats._base.typing import FloatArray
+from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.losses import ListedLoss, PredictorLoss
 from hdpstats.losses.multinomial import probabilities
 from hdpstats.raking.people import WhitenedPeople
@@ -63,6 +69,19 @@ class Outcomes(ABC):
     """
 
     share: FloatArray | None
+
+    @property
+    def several(self) -> bool:
+        """Whether outcomes are those of rows, of which people have several."""
+        return False
+
+    def together(self, of_rows: FloatArray) -> FloatArray:
+        """Return the sums (people, ...) of what rows contribute (rows, ...), times what they count."""
+        return of_rows
+
+    def deviations(self, g: FloatArray, chances: FloatArray, people: slice) -> FloatArray:  # noqa: ARG002
+        """Return by what (b, D) averaged scores ``g`` (b, K, D) of rows differ from expectations, of several."""
+        return np.zeros((len(g), self.dimension))
 
     @property
     def fixed(self) -> bool:
@@ -136,6 +155,11 @@ class Outcomes(ABC):
         """The share of each person in expectations (people,)."""
         return np.full(self.people, 1.0 / self.whole) if self.share is None else self.share
 
+    @property
+    def shares_of_people(self) -> FloatArray:
+        """The share of each person in expectations (people,), whatever a row counts."""
+        return self.counted
+
     def blocks(self) -> Iterator[slice]:
         """Yield slices of people."""
         step = max(1, NUMBERS // (self.size * self.dimension))
@@ -150,13 +174,51 @@ APART = 1e-9
 """Residuals nearer to each other than this are moved apart."""
 
 
+LEAST = 1e-300
+"""Squared lengths below this are taken for it."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class OutcomesOfRows:
+    """Whose rows are, those of a person together, ``counts`` what each counts, and ``t`` its standardised residuals.
+
+    Shapes: ``person``, ``counts`` (n,); ``t`` (n, M), one for each predictor. ``weights`` of `RowOutcomes` are without
+    ``counts``.
+    """
+
+    person: IntArray
+    counts: FloatArray
+    t: FloatArray
+
+    @property
+    def begins(self) -> IntArray:
+        """The first row of each person."""
+        return np.flatnonzero(np.diff(self.person, prepend=-1))
+
+    @property
+    def people(self) -> int:
+        """The number of people."""
+        return len(self.begins)
+
+    def repeated(self, sets: int) -> "OutcomesOfRows":
+        """Return the rows of so many sets of the same people, one after the other."""
+        person = self.person + (int(self.person.max(initial=-1)) + 1) * np.arange(sets)[:, None]
+        return OutcomesOfRows(person=person.ravel(), counts=np.tile(self.counts, sets), t=np.tile(self.t, (sets, 1)))
+
+    def some(self, rows: slice) -> "OutcomesOfRows":
+        """Return some of the rows, all of each person."""
+        return OutcomesOfRows(person=self.person[rows], counts=self.counts[rows], t=self.t[rows])
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class RowOutcomes(Outcomes, ABC):
-    """Rows ``X`` (n, D); ``weights`` (Mallows times case weights) (n,)."""
+    """Rows ``X`` (n, D); ``weights`` (Mallows times case weights) (n,); of people with several, how these count."""
 
     X: FloatArray
     weights: FloatArray
     share: FloatArray | None = None
+    rows: "OutcomesOfRows | None" = None
 
     @property
     def people(self) -> int:
@@ -165,8 +227,45 @@ class RowOutcomes(Outcomes, ABC):
 
     @property
     def whole(self) -> int:
-        """The number of rows."""
-        return len(self.X)
+        """The number of people: of rows, where each is a person."""
+        return len(self.X) if self.rows is None else self.rows.people
+
+    @property
+    def several(self) -> bool:
+        """Whether people have several rows."""
+        return self.rows is not None
+
+    @property
+    def counted(self) -> FloatArray:
+        """The share of each person in expectations, times what a row counts (n,)."""
+        share = np.full(self.people, 1.0 / self.whole) if self.share is None else self.share
+        return share if self.rows is None else self.rows.counts * share
+
+    @property
+    def shares_of_people(self) -> FloatArray:
+        """The share of each person in expectations, whatever a row counts."""
+        share = np.full(self.people, 1.0 / self.whole) if self.share is None else self.share
+        return share if self.rows is None else share[self.rows.begins]
+
+    def together(self, of_rows: FloatArray) -> FloatArray:
+        """Return the sums over each person's rows, times what they count."""
+        if self.rows is None:
+            return of_rows
+        counts = self.rows.counts.reshape(-1, *[1] * (of_rows.ndim - 1))
+        return np.asarray(np.add.reduceat(counts * of_rows, self.rows.begins, axis=0))
+
+    def deviations(self, g: FloatArray, chances: FloatArray, people: slice) -> FloatArray:
+        """Return by what averaged scores of rows differ from expectations, as public residuals do."""
+        if self.rows is None:
+            return np.zeros((len(g), self.dimension))
+        X = self.X[people]
+        f = g.reshape(*g.shape[:2], -1, X.shape[1]) @ X[:, None, :, None]
+        f = f[:, :, :, 0] / np.maximum(np.einsum("bd,bd->b", X, X), LEAST)[:, None, None]
+        f = f - (chances[:, None, :] @ f)
+        sizes, vectors = np.linalg.eigh(np.swapaxes(f, 1, 2) @ (chances[:, :, None] * f))
+        along = np.einsum("bmk,bm->bk", vectors, self.rows.t[people]) * np.sqrt(np.maximum(sizes, 0.0))
+        size = np.einsum("bmk,bk->bm", vectors, along)
+        return np.asarray((size[:, :, None] * X[:, None, :]).reshape(len(X), -1))
 
     def raked(
         self,
@@ -177,12 +276,16 @@ class RowOutcomes(Outcomes, ABC):
         at_risk: FloatArray | None,  # noqa: ARG002
     ) -> Self:
         """Return the outcomes of raked people (B n,), set by set."""
-        return replace(self, X=people.X.reshape(-1, people.X.shape[2]), weights=weights, share=share)
+        rows = None if self.rows is None else self.rows.repeated(len(people.X))
+        if rows is not None:
+            weights = weights / rows.counts
+        return replace(self, X=people.X.reshape(-1, people.X.shape[2]), weights=weights, share=share, rows=rows)
 
     def some(self, people: slice, sets: slice) -> Self:  # noqa: ARG002
         """Return some of the raked people."""
         share = None if self.share is None else self.share[people]
-        return replace(self, X=self.X[people], weights=self.weights[people], share=share)
+        rows = None if self.rows is None else self.rows.some(people)
+        return replace(self, X=self.X[people], weights=self.weights[people], share=share, rows=rows)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

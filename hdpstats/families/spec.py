@@ -18,18 +18,18 @@ from hdpstats._base.errors import ArgumentError, MechanismError, SchemaError
 from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats._base.validation import real
 from hdpstats.families.base import PersonLoss, declared_bound
-from hdpstats.families.outcomes import Outcomes
+from hdpstats.families.outcomes import Outcomes, OutcomesOfRows
 from hdpstats.families.regression.likelihood import is_tied
-from hdpstats.families.several_rows import SeveralRows, checked_correlation, estimand
+from hdpstats.families.several_rows import SeveralRows, checked_correlation, estimand, row_weights
 from hdpstats.formulas import Design, compile_design
 from hdpstats.formulas.column_space import CanonicalDesign
 from hdpstats.formulas.compiler import SurvivalDesign
 from hdpstats.mechanisms.clipped_newton import ClippedNewton
-from hdpstats.mechanisms.clipped_newton.estimate import ALIKE
+from hdpstats.mechanisms.clipped_newton.estimate import ALIKE, ALIKE_IN_ROWS
 from hdpstats.mechanisms.perturbation import ObjectivePerturbation, ObjectiveQuery
 from hdpstats.mechanisms.perturbation.request import Asked, Recommended
 from hdpstats.public.enough import few, rare_values, rarer
-from hdpstats.public.moments import Moments, PublicSide
+from hdpstats.public.moments import Moments, PublicSide, WhitenedRows
 from hdpstats.public.row_weights import APART, Allowance, reach
 from hdpstats.records.averages import CohortMoments
 from hdpstats.records.estimate import Estimate
@@ -38,6 +38,7 @@ from hdpstats.records.model import AnyModel, QueryModel, TimeGrid
 from hdpstats.records.query import MechanismOptions, PointQuery
 from hdpstats.records.sandwich import SandwichPart
 from hdpstats.results import NOT_CHECKED, DeferredCheck, ModelFacts, RowsOfPeople
+from hdpstats.results.propensity import Weighting
 from hdpstats.schema.columns import NumericColumn
 from hdpstats.schema.schema import declared_column
 from hdpstats.schema.site_facts import SiteFacts
@@ -115,6 +116,11 @@ class ModelSpec(ABC):
     def largest_weight(self) -> float:
         """The declared bound on a case weight; 1 without weights."""
         return declared_bound(self.study.schema, self.weighting, kind="weight", default=1.0)
+
+    @property
+    def overlap(self) -> Weighting | None:
+        """How people are weighted by their chance of treatment; None where they are not."""
+        return None
 
     @property
     def extra(self) -> tuple[str, ...]:
@@ -278,8 +284,9 @@ class LossSpec(ModelSpec):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The columns of the design, of weights and of offset."""
-        return (*self.design.needs, *self.extra)
+        """The columns of the design, of weights and of offset, and what a weighting by propensity reads besides."""
+        weighting = () if self.overlap is None else self.overlap.record.columns
+        return tuple(dict.fromkeys((*self.design.needs, *self.extra, *weighting)))
 
     @property
     @abstractmethod
@@ -353,7 +360,7 @@ class LossSpec(ModelSpec):
 
     def likeness(self, *, censoring: str) -> str:  # noqa: ARG002
         """Return in what private people are taken to be as public ones, in words."""
-        return ALIKE
+        return ALIKE if self.several is None else ALIKE_IN_ROWS
 
     @property
     def outcome_notes(self) -> tuple[str, ...]:
@@ -362,8 +369,8 @@ class LossSpec(ModelSpec):
 
     @property
     def compares(self) -> bool:
-        """Whether there is a public fit."""
-        return self.public is not None and self.public.fit is not None
+        """Whether there is a public fit, of people who are not weighted by a chance of treatment of other people."""
+        return self.public is not None and self.public.fit is not None and self.overlap is None
 
     @property
     @abstractmethod
@@ -678,6 +685,19 @@ def rows_of_people(study: Study, several: SeveralRows, needs: Sequence[str]) -> 
         total=float(several.total),
         public_people=None if persons is None else len(np.unique(persons)),
     )
+
+
+def outcomes_of_rows(side: WhitenedRows, several: SeveralRows | None, t: FloatArray | None) -> OutcomesOfRows | None:
+    """Return how public rows of people with several count where their outcomes are listed; None for one row each."""
+    if several is None:
+        return None
+    if side.person is None or t is None:
+        raise refusal(
+            "clipped_newton needs public people (40 complete ones) whose rows say whose they are, with the outcome: "
+            "how those of a person go together is taken from them"
+        )
+    counts = row_weights(side.person, np.ones(len(side.person), dtype=np.bool_), several.correlation)
+    return OutcomesOfRows(person=side.person, counts=counts, t=t.reshape(len(counts), -1))
 
 
 def check_no_strata(design: Design, *, remedy: str) -> None:

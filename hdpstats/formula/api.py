@@ -12,6 +12,7 @@ from hdpstats._base.errors import forgets_rows
 from hdpstats.describe import survfit
 from hdpstats.losses import options
 from hdpstats.models import DiscreteHazard, Distribution, Linear, Logit, MEstimator, Quantile
+from hdpstats.results.propensity import Weighting
 from hdpstats.sites import Study
 
 distribution = Distribution.from_formula
@@ -32,6 +33,7 @@ def poisson(
     offset: str | None = None,
     row_norm: float | None = None,
     correlation: str | float = "person",
+    weighting: Weighting | None = None,
 ) -> MEstimator:
     """Return a Poisson regression with a log link: `mestimate` with ``loss=hdp.losses.Poisson(cap)``.
 
@@ -43,7 +45,7 @@ def poisson(
         The study.
     cap
         No mean is predicted above it: by default the largest count, which no mean exceeds.
-    weights, offset, row_norm, correlation
+    weights, offset, row_norm, correlation, weighting
         As for `linear`.
 
     Raises
@@ -69,6 +71,7 @@ def poisson(
         offset=offset,
         row_norm=row_norm,
         correlation=correlation,
+        weighting=weighting,
     )
 
 

@@ -349,7 +349,7 @@ def _secant(site: InformedPoint, places: Sequence[FloatArray], at: Moments) -> F
     """Return the mean Hessian (D, D) between the released point and some places (D,), of which ``at`` are moments."""
     if not site.information.along_the_way:
         return at.H
-    return site.information.over([point for place in places for point in site.between(place)]).H
+    return site.information.hessian_over([point for place in places for point in site.between(place)])
 
 
 def _unbiased(sites: Sequence[InformedPoint], found: Combined, point: FloatArray) -> Combined:
@@ -369,8 +369,8 @@ def bias(site: InformedPoint, at: Moments, *, point: FloatArray) -> FloatArray:
         return np.zeros_like(point)
     identity = np.eye(len(point))
     pulled = -np.linalg.solve(at.H + part.ridge * identity, part.ridge * (point - part.centre))
-    way = information.over([point + share * pulled for share in NODES]).H
-    there = information.at(point + pulled).H + part.ridge * identity
+    way = information.hessian_over([point + share * pulled for share in NODES])
+    there = information.hessian_over([point + pulled]) + part.ridge * identity
     C = np.linalg.inv(there) @ (at.J + part.noise.covariance(at.H)) @ np.linalg.inv(way)
     sizes, directions = np.linalg.eigh(0.5 * (C + C.T))
     steps = (directions * np.sqrt(np.maximum(sizes, 0.0))).T

@@ -93,9 +93,14 @@ class Information(ABC):
         """Return the mean of the best guesses at some coefficients (D,)."""
         return mean_of([self.at(place) for place in places])
 
+    def hessian_over(self, places: Sequence[FloatArray]) -> FloatArray:
+        """Return the mean (D, D) of the best guesses' Hessians at some coefficients (D,), to the bit that of `over`."""
+        return np.asarray(np.mean([self.at(place).H for place in places], axis=0))
+
     def hessian_change(self, theta: FloatArray, steps: FloatArray) -> FloatArray:
         """Return ``sum_k {H(theta + s_k) - H(theta - s_k)} s_k`` (D,) of steps (k, D)."""
-        return np.asarray(sum((self.at(theta + step).H - self.at(theta - step).H) @ step for step in steps))
+        hessians = ((self.hessian_over([theta + step]), self.hessian_over([theta - step])) for step in steps)
+        return np.asarray(sum((ahead - back) @ step for (ahead, back), step in zip(hessians, steps, strict=True)))
 
     @abstractmethod
     def draw(self, rng: draws.Generator, *, count: int) -> FloatArray:
@@ -220,6 +225,10 @@ class PublicInformation(OverPublicPeople):
     def at(self, theta: FloatArray) -> Moments:
         """Return the moments over public rows."""
         return self.public.moments(theta, records=self.records)
+
+    def hessian_over(self, places: Sequence[FloatArray]) -> FloatArray:
+        """Return the mean Hessian over public rows."""
+        return np.asarray(np.mean([self.public.hessian(place, records=self.records) for place in places], axis=0))
 
     def given(self, drawn: FloatArray, *, theta: FloatArray, rng: draws.Generator) -> Moments:  # noqa: ARG002
         """Return the moments under weightings of the public rows."""

@@ -33,7 +33,7 @@ from typing import Final, final
 import numpy as np
 from scipy.special import expit
 
-from hdpstats._base.typing import FloatArray
+from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.inference import draws
 from hdpstats.inference.draws import Generator
 from hdpstats.records.estimate import Estimate
@@ -72,10 +72,15 @@ class WeightedPeople:
 
     @classmethod
     def of(cls, X: FloatArray, weights: FloatArray, coefficients: FloatArray) -> "WeightedPeople":
-        """Return people with weights (m,) that need not be 1 in sum; of many of them every k-th."""
-        kept = np.unique(np.linspace(0, len(X) - 1, min(len(X), MOST_ROWS)).astype(np.int64))
+        """Return people with weights (m,) that need not be 1 in sum; of many of them those of `places`."""
+        kept = cls.places(len(X))
         w = weights[kept]
         return cls(X=X[kept], weights=w / w.sum(), coefficients=coefficients)
+
+    @staticmethod
+    def places(people: int) -> IntArray:
+        """Return which of so many people are taken: every k-th of more than `MOST_ROWS`."""
+        return np.unique(np.linspace(0, people - 1, min(people, MOST_ROWS)).astype(np.int64))
 
     @property
     def propensity(self) -> FloatArray:

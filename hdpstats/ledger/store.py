@@ -108,6 +108,11 @@ LEASE = Table("lease", METADATA, *_columns(Lease), PrimaryKeyConstraint("request
 """Who computes which charge (`hdpstats.ledger.leases`): no part of the chain, as it says nothing of what was spent."""
 
 _LATER = select(ENTRY).where(ENTRY.c.seq >= bindparam("first")).order_by(ENTRY.c.seq)
+_CHECKPOINTS = (
+    select(ENTRY, CHECKPOINT.c.state).join(CHECKPOINT, ENTRY.c.seq == CHECKPOINT.c.entry).order_by(ENTRY.c.seq)
+)
+_ACCOUNTS, _FORMAT = select(ACCOUNT), select(LEDGER.c.format)
+_LOCKED = _FORMAT.with_for_update()
 _TERMS = ("epsilon", "delta", "relation", "unit", "same_people_as")
 _OURS = set(METADATA.tables)
 _ATTEMPTS = 50
@@ -181,14 +186,13 @@ def read_charge(connection: Connection, request_id: str, attempt: int) -> Entry 
 
 def read_checkpoints(connection: Connection) -> Iterator[tuple[Entry, str]]:
     """Yield the entry and the text of every checkpoint in order."""
-    columns = select(ENTRY, CHECKPOINT.c.state).join(CHECKPOINT, ENTRY.c.seq == CHECKPOINT.c.entry)
-    for row in connection.execute(columns.order_by(ENTRY.c.seq)).mappings():
+    for row in connection.execute(_CHECKPOINTS).mappings():
         yield Entry(**{name: value for name, value in row.items() if name != "state"}), row["state"]
 
 
 def read_accounts(connection: Connection) -> dict[str, AccountTerms]:
     """Return the terms of every dataset, as the account table has them."""
-    rows = connection.execute(select(ACCOUNT)).mappings()
+    rows = connection.execute(_ACCOUNTS).mappings()
     return {row["dataset"]: {name: row[name] for name in _TERMS} for row in rows}
 
 
@@ -197,7 +201,7 @@ def lock_ledger(connection: Connection) -> None:
 
     Where the database has no row locks (SQLite), the transaction holds the file already.
     """
-    connection.execute(select(LEDGER.c.format).with_for_update()).all()
+    connection.execute(_LOCKED).all()
 
 
 @final
@@ -298,7 +302,7 @@ class Store:
         LedgerError
             The database does not answer or is no ledger, or its disk is full.
         """
-        self.read(lambda connection: connection.execute(select(LEDGER.c.format)).one())
+        self.read(lambda connection: connection.execute(_FORMAT).one())
         if self._file is not None:
             folder = self._file.resolve().parent
             if self._has_no_room(folder):
@@ -394,7 +398,7 @@ class Store:
         """Create the tables in an empty database; refuse one that holds something else or cannot be written."""
         if self._create and connection.dialect.name == "postgresql":
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_CREATION})")
-        tables = set(inspect(connection).get_table_names())
+        tables = set() if self._memory else set(inspect(connection).get_table_names())  # one in memory is new
         if not tables >= _OURS:
             if tables >= {ACCOUNT.name, ENTRY.name}:
                 raise self._foreign("an unknown one")
@@ -410,7 +414,7 @@ class Store:
                 connection.exec_driver_sql(definition)
             connection.execute(insert(LEDGER).values(format=FORMAT))
             return
-        formats = connection.execute(select(LEDGER.c.format)).scalars().all()
+        formats = connection.execute(_FORMAT).scalars().all()
         if formats != [FORMAT]:
             raise self._foreign(", ".join(map(repr, formats)) or "none")
         if self._create:

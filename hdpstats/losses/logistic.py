@@ -27,7 +27,7 @@ import numpy as np
 from mpmath import MPContext, mpf
 from scipy.special import expit
 
-from hdpstats._base.compiled import SMALLEST_COMPILED, compiled
+from hdpstats._base.compiled import SMALLEST_COMPILED, compiled, loaded
 from hdpstats._base.intrinsics import ROUNDER, ROUNDER_BITS, bits_of, double_of
 from hdpstats._base.typing import FloatArray
 from hdpstats.losses.base import ListedLoss, LossOption
@@ -46,8 +46,11 @@ def logistic_residual(eta: FloatArray, y: FloatArray) -> FloatArray:
     >>> logistic_residual(np.array([0.0, 1000.0, -1000.0]), np.array([1.0, 0.0, 1.0])).round(3).tolist()
     [-0.5, 1.0, -1.0]
     """
-    eta, y = np.broadcast_arrays(eta, y)
-    if eta.size >= SMALLEST_COMPILED and eta.dtype == y.dtype == np.float64:
+    eta, y = np.asarray(eta), np.asarray(y)
+    if eta.shape != y.shape:
+        shape = np.broadcast_shapes(eta.shape, y.shape)
+        eta, y = np.broadcast_to(eta, shape), np.broadcast_to(y, shape)
+    if (eta.size >= SMALLEST_COMPILED or loaded(residuals)) and eta.dtype == y.dtype == np.float64:
         out = np.empty(eta.shape)
         residuals(writable(eta).reshape(-1), writable(y).reshape(-1), out.reshape(-1))
         return out
@@ -67,6 +70,9 @@ def logistic_residual(eta: FloatArray, y: FloatArray) -> FloatArray:
 
 def writable(numbers: FloatArray) -> FloatArray:
     """Return an array of the one type that loops are compiled for: outcomes of a table cannot be written to."""
+    flags = numbers.flags
+    if type(numbers) is np.ndarray and numbers.dtype == np.float64 and flags.c_contiguous and flags.writeable:
+        return numbers
     return np.require(numbers, np.float64, ["C", "W"])
 
 

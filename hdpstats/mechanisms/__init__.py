@@ -20,7 +20,6 @@ are what several need.
   points.
 * ``importance_weights``: Weights of public rows from a density ratio: a logistic regression of who is private.
 * ``loading``: Compiled code that private rows need from a number of rows on, loaded before anything is charged.
-* ``overlap_weights``: Overlap weights of private people: a total map, row by row, at public coefficients.
 * ``perturbation``: Noise before or after the penalised sum of losses is minimised: objective and output perturbation.
 * ``public_hessian``: Newton steps with a public Hessian and noisy private gradients.
 * ``statistics``: Noisy sums of the sufficient statistics of an exponential family.

@@ -174,6 +174,7 @@ MECHANISMS: Final = (
         ANY_MODEL,
         clipped_newton_site.prepare,
         uses_person_loss=True,
+        several_rows=ANY_MODEL,
         options=ClippedNewton,
     ),
     Mechanism(

@@ -15,6 +15,7 @@ from hdpstats.losses import options
 from hdpstats.models.arrays import OUTCOME, ArrayOptions, Bounds, Covariates, frame_of, from_arrays, outcome_of
 from hdpstats.models.model import Model
 from hdpstats.privacy.budget import Budget
+from hdpstats.results.propensity import Weighting
 from hdpstats.schema.schema import Schema
 from hdpstats.sites import Study
 
@@ -187,6 +188,7 @@ class MEstimator(Model):
         offset: str | None = None,
         row_norm: float | None = None,
         correlation: str | float = "person",
+        weighting: Weighting | None = None,
     ) -> Self:
         """Return the model of a formula on a study; arguments are those of `Linear.from_formula` and of the class.
 
@@ -200,8 +202,10 @@ class MEstimator(Model):
         """
         columns = {"weights": weights, "offset": offset, "row_norm": row_norm, "correlation": correlation}
         if isinstance(loss, options.Multinomial):
+            if weighting is not None:
+                raise ArgumentError("weighting is not for several levels of an outcome", argument="weighting")
             return cls._of(open_multinomial, formula, data, name="MEstimator", **columns)
-        return cls._of(open_regression, formula, data, loss, name="MEstimator", **columns)
+        return cls._of(open_regression, formula, data, loss, name="MEstimator", weighting=weighting, **columns)
 
     def __repr__(self) -> str:
         return f"<MEstimator: {self._spec.formula}, {self._spec.loss_title}>"

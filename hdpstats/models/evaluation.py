@@ -18,7 +18,7 @@ from hdpstats.results import Result
 from hdpstats.results.evaluation import Evaluation, spread_out, times_of
 from hdpstats.results.facts import DesignRows, check_identified
 from hdpstats.results.hazard_curves import curves_at, hazard_facts
-from hdpstats.results.sites import charged_before, charged_releases, known_accounts
+from hdpstats.results.sites import charged_releases, known_accounts
 from hdpstats.sites.recipes import answer, in_its_recipe
 from hdpstats.sites.study import guarantee_of
 
@@ -102,7 +102,7 @@ def _together(own: Guarantee, release: EvaluationRelease, result: Result) -> Gua
     if fitted is None or (fitted.relation, fitted.unit) != (own.relation, own.unit):  # an account has one of each
         return own
     mine = known_accounts([release], ())
-    fits = [*charged_before(result.released.description), *charged_releases(result.released)]
+    fits = [*result.released.before, *charged_releases(result.released)]
     theirs = known_accounts(fits, result.site_facts)
     if mine and theirs and not mine & theirs:
         return own

@@ -121,6 +121,8 @@ class DiscreteHazard(Model):
     row_norm
         A declared bound on the norm of a row whose covariates are scaled to [-1, 1] by their bounds; rows beyond it are
         weighted down. Only without public rows.
+    weighting
+        Refused: weights by propensity are for curves (``hdpf.survfit``) and for other regressions.
 
     Raises
     ------
@@ -166,7 +168,15 @@ class DiscreteHazard(Model):
         weights: str | None = None,
         offset: str | None = None,
         row_norm: float | None = None,
+        weighting: None = None,
     ) -> None:
+        if weighting is not None:
+            raise ArgumentError(
+                "weighting is not for hazard models: caps of people's hazards are not worked out for weighted people. "
+                "hdpf.survfit(formula, study, weighting=) has curves of two arms, their hazard ratio and the log-rank "
+                "test; hdpf.logit(..., weighting=) the odds of an event by a time",
+                argument="weighting",
+            )
         self._open(
             _opened,
             formula,

@@ -23,6 +23,7 @@ from hdpstats.models.fit_mechanism import FitMechanism, Prediction
 from hdpstats.models.histogram import NoisyHistogram
 from hdpstats.models.plan import CANDIDATES, Plan, Wanted, checked_wanted, expected_of, smallest_epsilons
 from hdpstats.models.points import Exponential, Objective, Output
+from hdpstats.models.private_result import public_adjustment
 from hdpstats.models.public_hessian import PublicHessianNewton
 from hdpstats.models.request import ONLY, FitRequest, fit_request
 from hdpstats.models.rounds import NoisyNewton
@@ -33,6 +34,8 @@ from hdpstats.records import recipe
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import MechanismOptions
 from hdpstats.results import FittedRows, Result, WeightedSample
+from hdpstats.results.propensity import check_of_these_people
+from hdpstats.results.sites import Released
 from hdpstats.sites.recipes import in_its_recipe
 from hdpstats.sites.study import people_of
 
@@ -80,15 +83,34 @@ def mechanism_of(spec: ModelSpec, options: MechanismOptions) -> FitMechanism:
     if spec.several is not None and type(options) in OF_ONE_ROW:
         (name,) = (name for name, kind in BY_NAME.items() if kind is type(options))
         raise MechanismError(
-            f"{name} has no proof for people with several rows: {OF_ONE_ROW[type(options)]}; use mechanism='objective' "
-            "or 'output'",
+            f"{name} has no proof for people with several rows: {OF_ONE_ROW[type(options)]}; use "
+            "mechanism='objective', 'output' or (with public people) 'clipped_newton'",
+            available=("objective", "output", "clipped_newton"),
+        )
+    if spec.overlap is not None and type(options) in (NoisyNewton.options, *OF_ONE_ROW):
+        (name,) = (name for name, kind in BY_NAME.items() if kind is type(options))
+        raise MechanismError(
+            f"{name} does not count people weighted by their chance of treatment (weighting=), nor errors that the "
+            "propensity model has a part in; use mechanism='objective' or 'output'",
             available=("objective", "output"),
         )
     return known[type(options)]
 
 
+def check_weighting(spec: ModelSpec, description: object) -> None:
+    """Refuse a fit or a plan to people who are weighted by the coefficients of others."""
+    if spec.overlap is None:
+        return
+    check_of_these_people(spec.overlap, spec.study, what="a regression")
+    if description is not None:
+        raise ArgumentError(
+            "description must be left out with weighting=: what is known of the private people is what the propensity "
+            "model was told of them",
+            argument="description",
+        )
+
+
 OF_ONE_ROW: Final[Mapping[type, str]] = {
-    NoisyNewton.options: "clipped scores are matched with the outcomes that a public person's one row may have",
     PublicHessianNewton.options: "scores are those of cut rows, times a Hessian of public rows that is one for all",
     Exponential.options: "how often proposals are accepted is bounded by the loss of one row",
     NoisyHistogram.options: "a person is counted in the one cell of one row",
@@ -244,6 +266,7 @@ class Model(ABC):
             raise ArgumentError("give either epsilon= or std_error=, not both", argument="std_error")
         if n is not None and description is not None:
             raise ArgumentError("n must be left out with a description, which tells it", argument="n")
+        check_weighting(self._spec, description)
         records = people_of(self._spec.study, n)
         spec = self._spec if self._spec.study.records else self._spec.planned_for(records)
         warn_of_nan(spec.public_only)
@@ -372,6 +395,7 @@ class Model(ABC):
         if not sites:
             raise ArgumentError("fit needs private records; this study has none: use fit_public", argument="private")
         request.check(sites)
+        check_weighting(spec, description)
         warn_of_nan(spec.public_only)
         options = request.mechanism or recommended(spec, request)
         return mechanism_of(spec, options).fit(spec, options, request)
@@ -408,6 +432,7 @@ class Model(ABC):
             facts=facts,
             schema=spec.study.schema,
             estimate=estimate,
+            released=Released(adjustment=public_adjustment(spec, people)),
             checked=checked,
             public_rows=FittedRows(table=spec.study.public),
         )

@@ -9,8 +9,10 @@ from typing import Any, ClassVar, cast, final
 import numpy as np
 
 from hdpstats._base.errors import ArgumentError
+from hdpstats._base.typing import FloatArray
 from hdpstats.families.base import PersonLoss
 from hdpstats.families.regression.public import WhitenedPublic
+from hdpstats.families.regression.weighted import WeightedPublic
 from hdpstats.families.spec import LossSpec
 from hdpstats.inference.combination import ReleasedPoint
 from hdpstats.inference.information import InObjective, OnMinimiser, ScoreNoise, Smoothed, Tempered
@@ -149,12 +151,12 @@ class PointMechanism(FitMechanism):
             public = spec.side(query.model)
             parts.append(_part(spec, query, release, noise, site, public=public))
             sides.append(public or spec.reference(query.model, site.cohort))
-        weights, T = spec.allowance(query.model), spec.to_terms(query.model)
-        allowance = None if weights is None else weights.covariance
+        T, allowance = spec.to_terms(query.model), _allowance(spec, parts)
         private = planned(parts, stand_ins=sides, meat=spec.meat, allowance=allowance)
+        fit = sides[0].fit if spec.overlap is None else None  # weighted people are not pooled with public ones
         return Prediction(
             mechanism=found.options,
-            errors=predicted_errors(private, sides[0].fit, T=T, side=sides[0]),
+            errors=predicted_errors(private, fit, T=T, side=sides[0]),
             reported=found.reported,
             described=all(site.cohort is not None for site in sites.values()),
             refusal=found.refusal,
@@ -173,8 +175,8 @@ class PointMechanism(FitMechanism):
             parts.append(_part(spec, each.query, each.release, noise, each.people, public=side))
         first, public = parts[0].query, parts[0].public
         T, weights = spec.to_terms(first.model), spec.allowance(first.model)
-        allowance = None if weights is None else weights.covariance
-        found = estimates(parts, T=T, terms=spec.terms, meat=spec.meat, allowance=allowance)
+        found = estimates(parts, T=T, terms=spec.terms, meat=spec.meat, allowance=_allowance(spec, parts))
+        found = found if spec.overlap is None else found.alone
         if isinstance(public, WhitenedPublic) and has_steps(public):
             covered = len(parts) == 1 and is_plain(public)
             found = tied_quantile(found, parts[0], public, T=T) if covered else as_continuous(found)
@@ -223,6 +225,21 @@ def _part(
         cohort=site.cohort,
         curvature=float(person_loss.trace) / (2.0 * person_loss.dimension),
     )
+
+
+def _allowance(spec: LossSpec, parts: Sequence[ReleasedPoint]) -> FloatArray | None:
+    """Return the covariance (D, D) of an error that all sites share; None where there is none.
+
+    It is what weights of rows may do to an estimate, and of people weighted by their chance of treatment what the noise
+    of the propensity model does.
+    """
+    first = parts[0]
+    weights = spec.allowance(first.query.model)
+    allowance = None if weights is None else weights.covariance
+    if not isinstance(first.public, WeightedPublic):
+        return allowance
+    moved = first.public.of_propensity(np.mean([part.theta for part in parts], axis=0))
+    return moved if allowance is None else allowance + moved
 
 
 def _refused_after(counted: Sequence[CountRelease], refusal: str) -> ArgumentError:

@@ -8,11 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar, final
 
+from hdpstats.families.regression.weighted import WeightedPublic
 from hdpstats.families.spec import ModelSpec
+from hdpstats.inference import draws
 from hdpstats.models.estimates import assumed
 from hdpstats.models.request import FitRequest
 from hdpstats.models.site_records import RecordCounts, SiteRecords
-from hdpstats.privacy.budget import over_sites
+from hdpstats.privacy.budget import OWN, over_sites
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.averages import CohortMoments
 from hdpstats.records.estimate import Estimates
@@ -27,6 +29,8 @@ from hdpstats.records.several import (
     answers_in,
 )
 from hdpstats.results import FittedRows, ModelFacts, Released, Result, SiteContribution
+from hdpstats.results.adjustment import Adjustment
+from hdpstats.results.propensity import imbalance_left, resting_on
 from hdpstats.results.sites import DescribedCohort, entries_of
 from hdpstats.sites import Study
 from hdpstats.sites.asking import Answered, Missing, ask
@@ -139,7 +143,7 @@ def private_result(
 
     ``found.sites`` are the estimates of the contributing sites, in their order; empty where they were not made.
     """
-    released = _released(spec.study, request, contributions, found)
+    released = _released(spec, request, contributions, found)
     if not request.describe and (note := declined(spec)):
         found = found.noted(note, instead=assumed(spec.public_side))
     if spec.few_public is not None:
@@ -182,8 +186,50 @@ def declined(spec: ModelSpec) -> str | None:
     return f"Intervals assume {' and '.join(taken)} (describe=False)." if taken else None
 
 
-def _released(study: Study, request: FitRequest, contributions: Contributions[Any, Any], found: Estimates) -> Released:
-    """Return queries, releases and guarantee; of a study with one site that site's own records."""
+def adjustment_of(spec: ModelSpec) -> Adjustment | None:
+    """Return how people were weighted by their chance of treatment; None where they were not."""
+    side = spec.public_side
+    if spec.overlap is None or not isinstance(side, WeightedPublic):
+        return None
+    propensity = spec.overlap.propensity
+    rng = draws.generator(*(each.sha256 for each in propensity.releases), "imbalance")
+    left = imbalance_left(side.standing, propensity.estimate.privacy, propensity.estimate.terms, rng)
+    return Adjustment(
+        formula=propensity.formula,
+        before=propensity.releases,
+        errors=None,
+        imbalance=left,
+        effective_share=side.standing.effective_share,
+        public_rows=side.rows,
+    )
+
+
+def public_adjustment(spec: ModelSpec, rows: int) -> Adjustment | None:
+    """Return how so many public rows were weighted by a propensity model of their own; None where they were not."""
+    if spec.overlap is None:
+        return None
+    formula = spec.overlap.propensity.formula
+    return Adjustment(formula=formula, before=(), errors=None, imbalance=(), effective_share=None, public_rows=rows)
+
+
+def _released(
+    spec: ModelSpec, request: FitRequest, contributions: Contributions[Any, Any], found: Estimates
+) -> Released:
+    """Return queries, releases and guarantee; of a study with one site that site's own records.
+
+    The guarantee counts the propensity model of weighted people.
+    """
+    own = _released_alone(spec.study, request, contributions, found)
+    if spec.overlap is None or own.guarantee is None:
+        return own
+    guarantee = resting_on(own.guarantee, spec.overlap, own_name=OWN)
+    return replace(own, guarantee=guarantee, adjustment=adjustment_of(spec))
+
+
+def _released_alone(
+    study: Study, request: FitRequest, contributions: Contributions[Any, Any], found: Estimates
+) -> Released:
+    """Return the same without what a propensity model guarantees."""
     given = contributions.given
     guarantees = [guarantee_of(study, *each.charged) for each in given.values()]
     guarantees += [guarantee_of(study, *each.charged) for each in contributions.alone.values()]

@@ -1,7 +1,7 @@
 """A private propensity model: a logistic regression of treatment, with coefficients from private people alone.
 
 Extreme propensities are neither cut nor trimmed: overlap weights, which they make small, are those of
-`hdpstats.mechanisms.overlap_weights`.
+`hdpstats.families.overlap_weights`.
 """
 
 from collections.abc import Iterable

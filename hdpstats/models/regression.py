@@ -12,6 +12,7 @@ from hdpstats.models.evaluation import evaluate
 from hdpstats.models.model import Model
 from hdpstats.results import Result
 from hdpstats.results.evaluation import Evaluation
+from hdpstats.results.propensity import Weighting
 from hdpstats.sites import Study
 
 
@@ -84,6 +85,7 @@ class Logit(Model):
         offset: str | None = None,
         row_norm: float | None = None,
         correlation: str | float = "person",
+        weighting: Weighting | None = None,
     ) -> Self:
         """Return the model of a formula on a study.
 
@@ -104,6 +106,12 @@ class Logit(Model):
             where the number of rows says nothing of the outcome that the covariates do not say; else different ones. So
             r is a choice of what is estimated, and none of accuracy; with a small r one person moves more, and the
             noise is larger.
+        weighting
+            What ``hdp.propensity(...).weights("overlap")`` returned: people are weighted by their chance of treatment,
+            and the model is a marginal structural one (Robins, Hernan and Brumback 2000), as ``"died ~ hormon"``: its
+            coefficients are those among people whose treatment was in doubt. Terms are the treatment, and covariates of
+            the propensity model, which it may interact with. Private people alone are fitted; errors are by the
+            equations of both models stacked (`hdpstats.families.regression.weighted`), and the guarantee counts both.
 
         Raises
         ------
@@ -128,6 +136,7 @@ class Logit(Model):
             offset=offset,
             row_norm=row_norm,
             correlation=correlation,
+            weighting=weighting,
         )
 
     def evaluate(
@@ -246,6 +255,7 @@ class Linear(Model):
         offset: str | None = None,
         row_norm: float | None = None,
         correlation: str | float = "person",
+        weighting: Weighting | None = None,
     ) -> Self:
         """Return the model of a formula on a study.
 
@@ -261,6 +271,8 @@ class Linear(Model):
             See the class.
         correlation
             How rows of a person count, where the study has ``unit=``; see `Logit.from_formula`.
+        weighting
+            How people are weighted by their chance of treatment; see `Logit.from_formula`. Of least squares only.
 
         Examples
         --------
@@ -280,6 +292,7 @@ class Linear(Model):
             offset=offset,
             row_norm=row_norm,
             correlation=correlation,
+            weighting=weighting,
         )
 
 

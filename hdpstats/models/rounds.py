@@ -110,7 +110,8 @@ class NoisyNewton(FitMechanism):
         costs = partial(costs_of, rounds=options.rounds)
         state = replace(state, sites=rounds_of_sites(sites, costs), raked=_raked(spec, state, options, sites))
         queries = first_queries(state)
-        noise = {name: _averaged_sd(query, spec.study.relation) for name, query in queries.items()}
+        relation, total = spec.study.relation, spec.person_loss(state.model).total_of_cut
+        noise = {name: _averaged_sd(query, relation, total) for name, query in queries.items()}
         private = expected_estimate(state, noise, shares=shares_of(options.rounds), people=_public_people(spec, state))
         found, T, moved = of_sums(private), spec.to_terms(state.model), private.theta - state.fit.theta
         return Prediction(
@@ -145,10 +146,10 @@ def _public_people(spec: LossSpec, state: Rounds) -> Rows | None:
     return spec.person_loss(state.model).people(table.admitted(spec.needs))
 
 
-def _averaged_sd(query: ClippedNewtonQuery, relation: Relation) -> float:
+def _averaged_sd(query: ClippedNewtonQuery, relation: Relation, total: Fraction) -> float:
     """Return the standard deviation of the noise in the average of all rounds, which weighs as one round for all."""
     whole = replace(query, mu_squared=query.mu_squared + query.ahead, ahead=Fraction(0))
-    return clipped_newton.calibrate(whole, relation=relation).noise_sd
+    return clipped_newton.calibrate(whole, relation=relation, total=total).noise_sd
 
 
 def _facts(spec: LossSpec, options: ClippedNewton, state: Rounds, sites: Sequence[str]) -> ModelFacts:
@@ -157,7 +158,7 @@ def _facts(spec: LossSpec, options: ClippedNewton, state: Rounds, sites: Sequenc
     facts = spec.facts(
         f"noisy Newton in {rounds}{together}, whitened by public rows",
         records=sum(state.sites[name].records for name in sites),
-        public=state.outcomes.whole if spec.public is None else spec.public.seen,
+        public=state.outcomes.whole if spec.public is None else spec.public.seen_rows,
         model=state.model,
     )
     of_terms = spec.to_terms(state.model) @ state.allowance.covariance @ spec.to_terms(state.model).T
@@ -203,8 +204,6 @@ def open_rounds(spec: LossSpec, options: ClippedNewton, request: FitRequest, peo
 
     The clip follows from the public or declared numbers of ``people`` of all sites, and what they are to spend.
     """
-    if spec.study.unit is not None:
-        raise refusal("clipped_newton is proved for one row per person: covariates must not vary in time")
     spec.check_listed()
     side = fitted(spec.public)
     if side.fit is None:
@@ -213,7 +212,8 @@ def open_rounds(spec: LossSpec, options: ClippedNewton, request: FitRequest, peo
     check_enough(outcomes)
     public, clipping = spec.study.public, _clipping(spec, outcomes, fit, options)
     if options.clip_quantile is None:
-        clip = clipping.chosen(_noises(spec, options, request, people, dimension=outcomes.dimension))
+        total = float(spec.person_loss(model).total_of_cut)
+        clip = clipping.chosen(_noises(spec, options, request, people, dimension=outcomes.dimension, total=total))
     else:
         clip = clip_at(outcomes, fit.theta, level=options.clip_quantile)
     return Rounds(
@@ -230,14 +230,24 @@ def open_rounds(spec: LossSpec, options: ClippedNewton, request: FitRequest, peo
 
 
 def _noises(
-    spec: LossSpec, options: ClippedNewton, request: FitRequest, people: Mapping[str, int], *, dimension: int
+    spec: LossSpec,
+    options: ClippedNewton,
+    request: FitRequest,
+    people: Mapping[str, int],
+    *,
+    dimension: int,
+    total: float,
 ) -> list[tuple[int, float]]:
-    """Return the number of people of each site, and the standard deviation of the noise for a clip of 1."""
+    """Return the number of people of each site, and the standard deviation of the noise for a clip of 1.
+
+    A person's score is no longer than ``total`` clips.
+    """
     sites = planned_records(spec, request, people, averages=True, expected=False)
     return [
         (
             site.most,
-            noise_of_clip(
+            total
+            * noise_of_clip(
                 site.request.epsilon,
                 site.request.delta,
                 rounds=options.rounds,

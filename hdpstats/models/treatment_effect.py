@@ -34,9 +34,9 @@ from hdpstats.privacy.budget import epsilons_of, over_sites, release_epsilon, re
 from hdpstats.records import codec
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import of_kind
+from hdpstats.results.adjustment import Imbalance
 from hdpstats.results.facts import design_of
 from hdpstats.results.propensity import (
-    Imbalance,
     Weighting,
     check_of_these_people,
     checked_weighting,

@@ -14,6 +14,7 @@ from typing import Self, final
 
 import numpy as np
 
+from hdpstats._base.caching import remembered
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.public.invented import unknown_directions
 from hdpstats.public.row_weights import APART, Allowance, Moved, UnseenPeople, contrast_tau, kept, mallows, moved
@@ -168,6 +169,10 @@ class PublicSide(ABC):
 
         ``row_weights`` (B, people) gives one pair per weighting of the public people.
         """
+
+    def hessian(self, theta: FloatArray, *, records: float) -> FloatArray:
+        """Return ``H`` (D, D) of `moments`, to the bit."""
+        return self.moments(theta, records=records).H
 
 
 ROWS = 2048
@@ -495,40 +500,62 @@ def averaged_squares(
 
     Its two parts are for ``H`` and ``J``: weights (B, n), and what they are multiplied by in each row (n,).
     """
-    H, J = (records * shrunk(squares(X, *part), rows=len(X), levelled=levelled) for part in parts)
+    (weights, factor), (others, other) = parts
+    if factor is other:
+        sums = squares_under(X, (weights, others), factor)
+    elif weights is others and np.array_equal(factor, other):
+        sums = [squares(X, weights, factor)] * 2
+    else:
+        sums = [squares(X, *part) for part in parts]
+    H, J = (records * shrunk(each, rows=len(X), levelled=levelled) for each in sums)
     return Moments(H=H, J=J)
 
 
 def squares(X: FloatArray, weights: FloatArray, factor: FloatArray) -> FloatArray:
     """Return sums (B, D, D) over rows ``X`` (n, D) of ``x x'`` times ``factor`` (n,), under weights (B, n)."""
+    return squares_under(X, (weights,), factor)[0]
+
+
+def squares_under(X: FloatArray, several: Sequence[FloatArray], factor: FloatArray) -> list[FloatArray]:
+    """Return `squares` under several arrays of weights, products of columns being computed once."""
     n, D = X.shape
-    if not len(weights):
-        return np.zeros((0, D, D))
     columns, products = np.ascontiguousarray(X.T), np.empty((D * (D + 1) // 2, min(ROWS, n)))
-    sums, own = np.zeros((2, len(weights), len(products)))
+    sums = [np.zeros((2, len(weights), len(products))) for weights in several]
     for part in (slice(start, start + ROWS) for start in range(0, n, ROWS)):
         rows, first = columns[:, part], 0
         for j, column in enumerate(rows * factor[part]):
             np.multiply(column, rows[j:], out=products[first : first + D - j, : len(column)])
             first += D - j
-        sums += np.matmul(weights[:, part], products[:, : rows.shape[1]].T, out=own)
-    return _symmetric(sums)
+        for weights, (total, own) in zip(several, sums, strict=True):
+            if len(weights):
+                total += np.matmul(weights[:, part], products[:, : rows.shape[1]].T, out=own)
+    return [_symmetric(total) for total, _ in sums]
 
 
 def averaged_sums(H: FloatArray, J: FloatArray, *, records: float, people: int, levelled: tuple[slice, ...]) -> Moments:
     """Return ``records`` times the average of ``people``, from sums over them (D, D), shrunk as `averaged` does."""
-    H, J = (0.5 * (each + each.T)[None] / people for each in (H, J))
-    H, J = (records * shrunk(each, rows=people, levelled=levelled)[0] for each in (H, J))
+    H, J = (averaged_sum(each, records=records, people=people, levelled=levelled) for each in (H, J))
     return Moments(H=H, J=J)
+
+
+def averaged_sum(whole: FloatArray, *, records: float, people: int, levelled: tuple[slice, ...]) -> FloatArray:
+    """Return one of the two (D, D) of `averaged_sums`."""
+    stack = shrunk(0.5 * (whole + whole.T)[None] / people, rows=people, levelled=levelled)
+    return np.asarray(records * stack[0])
 
 
 def _symmetric(triangles: FloatArray) -> FloatArray:
     """Return symmetric matrices (B, D, D) from their upper triangles (B, D (D + 1) / 2)."""
-    D = (math.isqrt(8 * triangles.shape[1] + 1) - 1) // 2
+    return np.take(triangles, _places((math.isqrt(8 * triangles.shape[1] + 1) - 1) // 2), axis=1)
+
+
+@remembered(8)
+def _places(D: int) -> IntArray:
+    """Return where each entry of a matrix (D, D) stands in the upper triangle, row by row."""
     i, j = np.triu_indices(D)
     places = np.empty((D, D), dtype=np.int64)
     places[i, j] = places[j, i] = np.arange(len(i))
-    return np.take(triangles, places, axis=1)
+    return places
 
 
 def shrunk(stack: FloatArray, *, rows: int, levelled: tuple[slice, ...]) -> FloatArray:

@@ -1,6 +1,7 @@
 """Curvature over raked people: what the public side of a model must know of it, and sums over their rows."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -36,16 +37,20 @@ class RakeableSide(PublicSide, ABC):
     def raked_moments(self, theta: FloatArray, *, records: float, people: WhitenedPeople) -> Moments:
         """Return ``H`` and ``J`` (B, D, D) of ``records`` private people who are raked public ones; see `raked`."""
 
+    def raked_hessians(self, thetas: Sequence[FloatArray], *, records: float, people: WhitenedPeople) -> FloatArray:
+        """Return ``H`` of `raked_moments` at some coefficients (k, B, D, D), to the bit."""
+        return np.stack([self.raked_moments(each, records=records, people=people).H for each in thetas])
+
     def raked_hessian_change(self, theta: FloatArray, steps: FloatArray, *, people: WhitenedPeople) -> FloatArray:
         """Return ``sum_k {H(theta + s_k) - H(theta - s_k)} s_k`` (B, D) per record, for steps (k, D).
 
         It is computed from `raked_moments`; a side whose curvature rests on no outcomes does without matrices.
         """
-
-        def hessians(at: FloatArray) -> FloatArray:
-            return self.raked_moments(at, records=1.0, people=people).H
-
-        return np.asarray(sum((hessians(theta + step) - hessians(theta - step)) @ step for step in steps))
+        changes = []
+        for step in steps:
+            ahead, back = self.raked_hessians([theta + step, theta - step], records=1.0, people=people)
+            changes.append((ahead - back) @ step)
+        return np.asarray(sum(changes))
 
 
 def rakeable(side: PublicSide | None) -> RakeableSide | None:
@@ -56,10 +61,12 @@ def rakeable(side: PublicSide | None) -> RakeableSide | None:
 def raked(people: WhitenedPeople, curvature: FloatArray, square: FloatArray) -> Moments:
     """Return `raked_sums` for the curvature and the squared score (B, n) of people's rows.
 
-    So ``H`` is positive definite, though raked people may not vary along some direction.
+    So ``H`` is positive definite, though raked people may not vary along some direction. Where the two are the same, as
+    those of a likelihood whose people all count alike, so are ``H`` and ``J``.
     """
-    H, J = raked_sums(people, np.stack([curvature, square]))
-    return Moments(H=H, J=J)
+    same = np.array_equal(curvature, square)
+    H, *others = raked_sums(people, np.stack([curvature] if same else [curvature, square]))
+    return Moments(H=H, J=others[0] if others else H)
 
 
 def raked_sums(people: WhitenedPeople, factors: FloatArray) -> list[FloatArray]:

@@ -89,6 +89,13 @@ class RakedInformation(OverPublicPeople):
             return self.at_centre
         return _mean_moments(self.public, theta, self.averaged, records=self.records)
 
+    def hessian_over(self, places: Sequence[FloatArray]) -> FloatArray:
+        """Return the mean Hessian of the same; people are gone through once for all places."""
+        drawn = in_threads(
+            lambda part: self.public.raked_hessians(places, records=self.records, people=part), self.averaged
+        )
+        return np.asarray(np.mean([each.mean(axis=0) for each in np.concatenate(drawn, axis=1)], axis=0))
+
     def hessian_change(self, theta: FloatArray, steps: FloatArray) -> FloatArray:
         """Return the same of the moments averaged over what is known of the averages."""
         changes = in_threads(lambda part: self.public.raked_hessian_change(theta, steps, people=part), self.averaged)

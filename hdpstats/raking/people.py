@@ -9,8 +9,9 @@ from typing import final
 
 import numpy as np
 
+from hdpstats._base.caching import remembered
 from hdpstats._base.compiled import compiled_reordered
-from hdpstats._base.typing import FloatArray
+from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.formulas.design import pieces, whiten_columns
 from hdpstats.raking.raking import RakedPeople
 from hdpstats.records.geometry import Geometry, mallows_weights
@@ -128,9 +129,16 @@ def weighted_squares(X: FloatArray, w: FloatArray) -> FloatArray:
     """Return ``sum_i w_i x_i x_i'`` (k, B, D, D) of rows (B, n, D) with weights (k, B, n)."""
     out = np.zeros((*w.shape[:2], X.shape[2], X.shape[2]))
     _add_lower(np.ascontiguousarray(np.moveaxis(X, 2, 0)), w, out)
-    i, j = np.triu_indices(X.shape[2], 1)
+    i, j = _above(X.shape[2])
     out[:, :, i, j] = out[:, :, j, i]
     return out
+
+
+@remembered(8)
+def _above(D: int) -> tuple[IntArray, IntArray]:
+    """Return the places (i, j) above the diagonal of a matrix (D, D)."""
+    i, j = np.triu_indices(D, 1)
+    return i, j
 
 
 @compiled_reordered

@@ -318,6 +318,11 @@ class Estimates:
     disagreement: Heterogeneity | None = None
     public_shares: FloatArray | None = None
 
+    @property
+    def alone(self) -> "Estimates":
+        """The private estimates, without anything that rests on the public fit."""
+        return replace(self, penalised=None, pooled=None, disagreement=None, public_shares=None)
+
     def moved(self, by: FloatArray) -> "Estimates":
         """Return the estimates with numbers (p,) added to their coefficients: an outcome's shift."""
         public, pooled = (

@@ -18,6 +18,7 @@ from hdpstats._base.validation import check_size
 from hdpstats.records.codec import LEFT_OUT, Record
 from hdpstats.records.geometry import Geometry
 from hdpstats.records.limits import MOST_CAUSES, MOST_FEATURES
+from hdpstats.records.overlap_weights import OverlapWeights
 
 MOST_INTERVALS = 10_000
 
@@ -108,6 +109,11 @@ class QueryModel(Record, ABC):
         return None
 
     @property
+    def overlap(self) -> OverlapWeights | None:
+        """How people are weighted by their chance of treatment; None where they are not."""
+        return None
+
+    @property
     @abstractmethod
     def dimension(self) -> int:
         """The number of coefficients."""
@@ -123,6 +129,8 @@ class QueryModel(Record, ABC):
             raise MechanismError("weights and offset must be names of columns, or None")
         if self.several_rows is not None and not 0.0 <= self.several_rows <= 1.0:
             raise MechanismError("the correlation of rows of a person must be from 0 to 1")
+        if self.overlap is not None and not (self.weights is None and self.several_rows is None):
+            raise MechanismError("a weighting by propensity is of people with one row each, without case weights")
 
 
 @final
@@ -141,6 +149,8 @@ class RegressionModel(QueryModel):
     correlation : float or None
         ``r`` where people have several rows: each of n complete ones counts ``1 / (1 + (n - 1) r)``
         (`hdpstats.families.several_rows`). None, which JSON leaves out, where they have one.
+    weighting : OverlapWeights or None
+        How people are weighted by their chance of treatment; None, which JSON leaves out, where they are not.
     """
 
     kind: ClassVar[str] = "regression"
@@ -152,11 +162,17 @@ class RegressionModel(QueryModel):
     parameters: tuple[float, ...] = ()
     table: tuple[tuple[float, ...], ...] = ()
     correlation: Annotated[float | None, LEFT_OUT] = None
+    weighting: Annotated[OverlapWeights | None, LEFT_OUT] = None
 
     @property
     def several_rows(self) -> float | None:
         """``r``; None where a person has one row."""
         return self.correlation
+
+    @property
+    def overlap(self) -> OverlapWeights | None:
+        """How people are weighted by their chance of treatment; None where they are not."""
+        return self.weighting
 
     def __post_init__(self) -> None:
         """Refuse names that are none, and numbers that are not finite."""

@@ -2,7 +2,7 @@
 
 ``facts`` says what was fitted, ``result`` is the object that a user holds; the other modules compute for it.
 
-* ``adjustment``: How curves of weighted people were adjusted: what they rest on besides their own releases, and how
+* ``adjustment``: How results of weighted people were adjusted: what they rest on besides their own releases, and how
   they err.
 * ``aggregated``: An aggregate: an estimate for every group of a tree of results, with its tables and its forest plot.
 * ``aggregation``: Results in groups of groups, such as schools in states in a country: one estimate per group, level

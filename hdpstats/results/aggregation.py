@@ -37,7 +37,7 @@ from hdpstats.records.several import SitesRelease, answers_in
 from hdpstats.results.aggregated import Aggregate, Node, leaf
 from hdpstats.results.facts import ModelFacts
 from hdpstats.results.result import Result
-from hdpstats.results.sites import DataSet, accounts_of, charged_before, charged_releases, data_sets_of
+from hdpstats.results.sites import DataSet, accounts_of, charged_releases, data_sets_of
 
 
 @final
@@ -110,7 +110,7 @@ def _group(given: object, *, path: tuple[str, ...]) -> Group:
     if isinstance(given, Result):
         own = given.estimate if given.private_only is None else given.private_only
         released = given.released
-        known = data_sets_of(charged_releases(released), given.site_facts, charged_before(released.description))
+        known = data_sets_of(charged_releases(released), given.site_facts, released.before)
         return Group(path=path, member=_alone(given, own, release=given.release, data_sets=known, name=path[-1]))
     if isinstance(given, Aggregate) and len(path) > 1:
         return Group(path=path, member=given)
@@ -200,7 +200,7 @@ def _meaning(facts: ModelFacts) -> tuple[object, ...]:
     """Return what the terms of a model mean."""
     time = None if facts.hazard is None else (facts.hazard.link, facts.hazard.grid, facts.hazard.baseline)
     rows = None if facts.several_rows is None else (facts.several_rows.correlation, facts.several_rows.most_rows)
-    return facts.model, facts.loss, facts.family, facts.exponentiated, time, rows
+    return facts.model, facts.loss, facts.family, facts.exponentiated, time, rows, facts.propensity
 
 
 INTERVALS: Final = ("model", "across_sites")

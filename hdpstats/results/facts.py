@@ -279,6 +279,8 @@ class ModelFacts(Record):
         What weights of people take away, and the allowance for it; None where nobody is weighted by public rows.
     several_rows : RowsOfPeople or None
         How the rows of a person count, where people have several; None where each row is a person, and for hazards.
+    propensity : str or None
+        The formula of the propensity model by which people are weighted; None where they are not.
 
     Raises
     ------
@@ -302,6 +304,7 @@ class ModelFacts(Record):
     complete_rows: Annotated[bool | None, LEFT_OUT] = None
     row_weights: Annotated[RowWeights | None, LEFT_OUT] = None
     several_rows: Annotated[RowsOfPeople | None, LEFT_OUT] = None
+    propensity: Annotated[str | None, LEFT_OUT] = None
 
     def __post_init__(self) -> None:
         """Refuse what gives predictions no mean, or two."""

@@ -18,7 +18,7 @@ from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import Release
 from hdpstats.records.several import answers_in
 from hdpstats.results.facts import design_of, own_terms, read_rows
-from hdpstats.results.sites import charged_before, charged_releases, known_accounts
+from hdpstats.results.sites import charged_releases, known_accounts
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import check_frame
 
@@ -161,7 +161,7 @@ def guarantee_over(fit: "Result", estimate: Estimate, rows: Population) -> Guara
         raise _for_others(f"under {rows.guarantee.relation.value}", f"under {own.relation.value}")
     if own.unit != rows.guarantee.unit:
         raise _for_others(f"for one {rows.guarantee.unit}", f"for one {own.unit}")
-    fitted = [*charged_before(fit.released.description), *charged_releases(fit.released)]
+    fitted = [*fit.released.before, *charged_releases(fit.released)]
     counted = {_charge(each) for whole in fitted for each in answers_in(whole)}
     rests = [
         (part, new)

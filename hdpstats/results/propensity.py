@@ -22,15 +22,15 @@ from hdpstats.mechanisms.description.blocks import numbers_of
 from hdpstats.mechanisms.description.moments import moments_of
 from hdpstats.privacy.budget import OWN, Guarantee, Part
 from hdpstats.raking.rows import raked_rows
-from hdpstats.records.codec import Record
 from hdpstats.records.estimate import Estimate, HasCoefficients
 from hdpstats.records.overlap_weights import OverlapWeights, rounded
 from hdpstats.records.query import Release
+from hdpstats.results.adjustment import Imbalance
 from hdpstats.results.facts import design_of
 from hdpstats.results.plots import plot_overlap
 from hdpstats.results.population import NO_ROWS, FittedRows
 from hdpstats.results.result import Result
-from hdpstats.results.sites import charged_before, charged_releases
+from hdpstats.results.sites import charged_releases
 from hdpstats.results.summary import report_of
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema, labels_of
@@ -113,7 +113,7 @@ class Propensity(HasCoefficients, Reported):
     def releases(self) -> tuple[Release, ...]:
         """All releases that it rests on, in the order of the charges."""
         released = self.fit.released
-        return (*charged_before(released.description), *charged_releases(released))
+        return (*released.before, *charged_releases(released))
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -198,7 +198,7 @@ class Propensity(HasCoefficients, Reported):
         """
         choice(kind, name="kind", options=("overlap",))
         facts, released = self.fit.facts, self.fit.released
-        plain = not (facts.weights or facts.offset or facts.several_rows or released.sample)
+        plain = not (facts.weights or facts.offset or facts.several_rows or facts.propensity or released.sample)
         if facts.loss != "logistic" or not plain:
             raise ArgumentError(
                 f"overlap weights need a logistic regression of the treatment of each person, without weights and "
@@ -296,8 +296,8 @@ class Weighting(Reported):
         return f"<overlap weights of {self.propensity.formula}>"
 
 
-def stand_ins(fit: Result, table: PublicTable | None) -> WeightedPeople:
-    """Return public people, raked to what a fit's description tells of the private ones.
+def raked_people(fit: Result, table: PublicTable | None) -> tuple[AdmittedTable, FloatArray]:
+    """Return covariates of public people, raked to what a fit's description tells of the private ones, and weights.
 
     Raises
     ------
@@ -326,8 +326,13 @@ def stand_ins(fit: Result, table: PublicTable | None) -> WeightedPeople:
         )
         rows = PublicTable.from_frame(raked.frame, fit.schema, required=covariates)
         weights = raked.weights
-    X = design.matrix(rows.admitted(covariates))
-    return WeightedPeople.of(X, weights, fit.estimate.values)
+    return rows.admitted(covariates), weights
+
+
+def stand_ins(fit: Result, table: PublicTable | None) -> WeightedPeople:
+    """Return people of `raked_people`, with the chance of treatment of the model."""
+    people, weights = raked_people(fit, table)
+    return WeightedPeople.of(design_of(fit).matrix(people), weights, fit.estimate.values)
 
 
 def without_rows(propensity: Propensity) -> bool:
@@ -498,23 +503,6 @@ def complete_share(study: Study, weighting: Weighting, outcome: tuple[str, ...])
     return max(share * of_both / of_model, LEAST_COMPLETE)
 
 
-@final
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Imbalance(Record):
-    """How much imbalance the noise of a propensity model is expected to leave in a column of its design.
-
-    Attributes
-    ----------
-    name : str
-        The column.
-    difference : float
-        The root mean square of the standardised difference of the weighted arms, in standard deviations.
-    """
-
-    name: str
-    difference: float
-
-
 def imbalance_left(
     people: WeightedPeople, privacy: FloatArray, names: Sequence[str], rng: Generator
 ) -> tuple[Imbalance, ...]:
@@ -524,17 +512,12 @@ def imbalance_left(
     return tuple(Imbalance(name=name, difference=size) for name, size in zip(names, sizes, strict=True) if size > 0.0)
 
 
-def largest_imbalance(imbalance: Sequence[Imbalance]) -> str:
-    """Return the three columns with the most imbalance left, in words."""
-    worst = sorted(imbalance, key=lambda each: -each.difference)[:3]
-    left = ", ".join(f"{each.name} {each.difference:.3f}" for each in worst)
-    return f"{left} standard deviations (root mean square, expected from the noise)"
-
-
 def resting_on(own: Guarantee, weighting: Weighting, *, own_name: str) -> Guarantee:
     """Return a guarantee together with that of the propensity model that a weighting rests on."""
     known = weighting.propensity.guarantee
     if known is None:
         return own
-    together = own.resting_on(*weighting.propensity.parts, own=own_name)
+    counted = {part.releases for part in own.parts or () if part.releases}
+    before = [part for part in weighting.propensity.parts if part.releases not in counted]
+    together = own.resting_on(*before, own=own_name)
     return replace(together, sites=max(own.sites, known.sites))

@@ -30,6 +30,7 @@ from hdpstats.records.several import (
     answers_in,
     charged_events,
 )
+from hdpstats.results.adjustment import Adjustment
 from hdpstats.results.facts import ModelFacts, design_of
 from hdpstats.results.sites import DescribedCohort, SiteContribution, charged_before, charged_releases, people, spent_on
 from hdpstats.results.summary import weights_words
@@ -51,13 +52,17 @@ _SEVERAL: Final = (
     "Williamson JM, Datta S, Satten GA (2003). Marginal analyses of clustered data when cluster size is informative. "
     "Biometrics 59, 36-42.",
 )
+_MARGINAL: Final = (
+    "Robins JM, Hernan MA, Brumback B (2000). Marginal structural models and causal inference in epidemiology. "
+    "Epidemiology 11, 550-560."
+)
 _HAZARDS: Final = "Tutz G, Schmid M (2016). Modeling Discrete Time-to-Event Data. Springer."
 
 
 def methods_text(result: "Result") -> str:
     """Return the paragraph and the references below it."""
     facts, guarantee = result.facts, result.guarantee
-    sentences = [_model(facts)]
+    sentences = [_model(facts), *_weighted(result.released.adjustment)]
     sentences += [_public(result)] if guarantee is None else _private(result, guarantee)
     sentences.append(f"Computed with hdpstats {__version__}.")
     references = "\n".join(f"- {each}" for each in references_of(result))
@@ -70,8 +75,9 @@ def references_of(result: "Result") -> tuple[str, ...]:
     references = [_HAZARDS] if result.facts.hazard is not None else []
     references += [REGRESSIONS[loss][1]] if loss is not None and REGRESSIONS[loss][1] else []
     references += _SEVERAL if result.facts.several_rows is not None else []
+    references += [_MARGINAL, OVERLAP] if result.released.adjustment is not None else []
     if result.guarantee is not None:
-        own, before = charged_releases(result.released), charged_before(result.released.description)
+        own, before = charged_releases(result.released), result.released.before
         releases = [each for whole in (*own, *before) for each in answers_in(whole)]
         references.append(PRIVACY)
         references += [source for each in releases for event in each.events for source in PROOFS[event.ran].sources]
@@ -99,6 +105,18 @@ def _model(facts: ModelFacts) -> str:
         f"to {hazard.grid.horizon:.6g}{unit} and a baseline of {len(hazard.baseline_names)} coefficients{causes} was "
         f"fitted with the formula {facts.formula}; coefficients of covariates are {LINKS[hazard.link].scale}."
     )
+
+
+def _weighted(adjustment: Adjustment | None) -> list[str]:
+    """Return how people were weighted by their chance of treatment."""
+    if adjustment is None:
+        return []
+    return [
+        "People were weighted by overlap weights from a logistic propensity model with the formula "
+        f"{adjustment.formula}, so that the coefficients are those among people whose treatment was in doubt (a "
+        "marginal structural model). Standard errors are by stacked estimating equations: they count the estimation of "
+        "the propensity model."
+    ]
 
 
 def _public(result: "Result") -> str:
@@ -166,7 +184,8 @@ def _private(result: "Result", guarantee: Guarantee) -> list[str]:
     sentences += _left_out(result) + _described(result) + _own_sums(result.release)
     if facts.public_rows is not None:
         pooled = " and entered the pooled estimate" if result.pooled is not None else ""
-        sentences.append(f"{facts.public_rows} public rows set the scale of the covariates{pooled}.")
+        what = "set the scale of the covariates" if result.released.adjustment is None else "stand for them in errors"
+        sentences.append(f"{facts.public_rows} public rows {what}{pooled}.")
     if estimate.distribution is not None:
         sentences.append(
             "Standard errors, confidence intervals and p-values count sampling and the privacy noise together. "
@@ -201,7 +220,7 @@ def disclosure(result: "Result") -> dict[str, Any]:
     """Return the privacy record as JSON values; see `hdpstats.results.Result.disclosure`."""
     query, release, count = result.query, result.release, result.count
     several = isinstance(release, SitesRelease)
-    given = [*charged_before(result.released.description), *charged_releases(result.released)]
+    given = [*result.released.before, *charged_releases(result.released)]
     return privacy_record(
         result.guarantee,
         result.schema,
@@ -216,6 +235,7 @@ def disclosure(result: "Result") -> dict[str, Any]:
             if count is None
             else {"release_sha256": count.sha256, "noise_sd": people(count)[1], "ledger": ledger_entry(count)},
             "description": _description_entry(result.released.description),
+            **_propensity_entry(result.released.adjustment),
             "sites": [_site(site) for site in result.site_facts],
         },
         post_processing="everything else in the result is computed from the release and from public rows",
@@ -308,7 +328,7 @@ def _asked(query: Query | None, release: Release) -> list[tuple[Query | None, Re
 
 def result_form(result: "Result", form: str, statements: Mapping[str, Any] | None) -> Disclosure:
     """Return a form on a fit."""
-    released = [*charged_before(result.released.description), *charged_releases(result.released)]
+    released = [*result.released.before, *charged_releases(result.released)]
     return filled_form(
         form,
         statements,
@@ -346,6 +366,14 @@ def _description_entry(known: DescribedCohort | None) -> dict[str, Any] | None:
         "delta": {name: str(each.delta) for name, each in known.queries},
         "ledger": {name: ledger_entry(each) for name, each in known.releases},
     }
+
+
+def _propensity_entry(adjustment: Adjustment | None) -> dict[str, Any]:
+    """Return which propensity model people were weighted by; nothing where they were not."""
+    if adjustment is None:
+        return {}
+    before = [{"release_sha256": each.sha256, "ledger": ledger_entry(each)} for each in adjustment.before]
+    return {"propensity": {"formula": adjustment.formula, "releases": before}}
 
 
 def sample_disclosure(sample: "WeightedSample") -> dict[str, Any]:

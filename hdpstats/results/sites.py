@@ -18,6 +18,7 @@ from hdpstats.records.codec import LEFT_OUT, Record
 from hdpstats.records.estimate import Estimate, Heterogeneity
 from hdpstats.records.query import LedgerEntry, Query, Release
 from hdpstats.records.several import SitesRelease, answers_in, charged_events
+from hdpstats.results.adjustment import Adjustment
 
 _DAY = len("2026-01-31")
 DESCRIBED: Final = "the description it rests on"
@@ -119,7 +120,8 @@ class Released:
     knew of the private people: part of what it asked for, or charged before. ``sample`` are all releases of the
     weighted sample that was fitted, of which ``release`` is the last; None for other fits. ``counting`` and
     ``sample_queries`` are what ``count`` and ``sample`` answer. ``guarantee`` is of everything that the fit rests on:
-    what a description cost that was charged before is added to it.
+    what a description cost that was charged before is added to it. ``adjustment`` says how people were weighted by
+    their chance of treatment, where they were, and has the releases of that model.
 
     Raises
     ------
@@ -138,6 +140,14 @@ class Released:
     sample: Annotated[tuple[Release, ...] | None, LEFT_OUT] = None
     counting: Annotated[Query | None, LEFT_OUT] = None
     sample_queries: Annotated[tuple[Query, ...] | None, LEFT_OUT] = None
+    adjustment: Annotated[Adjustment | None, LEFT_OUT] = None
+
+    @property
+    def before(self) -> list[Release]:
+        """What was charged before, and the fit rests on: a propensity model and a description, each release once."""
+        known = [] if self.adjustment is None else self.adjustment.before
+        every = [*known, *charged_before(self.description)]
+        return list({each.sha256: each for each in every}.values())
 
     def __post_init__(self) -> None:
         """Refuse a release without a guarantee and a guarantee without a release; add what was charged before."""

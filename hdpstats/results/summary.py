@@ -31,7 +31,6 @@ from hdpstats.results.labels import coefficient_labels
 from hdpstats.results.sites import (
     Counts,
     Released,
-    charged_before,
     charged_releases,
     counts_in,
     described_rows,
@@ -51,6 +50,10 @@ _BASELINE_SHOWN = 12
 _IN_TABLE = ("Mechanisms:", "Ledger entry:")
 """What a page has in a table of its own."""
 _LEGEND = "Estimates side by side: coefficient (standard error)."
+WEIGHTED = (
+    "Coefficients are those among people whose treatment was in doubt (overlap weights). Standard errors are by the "
+    "equations of both models stacked: they count the estimation of the propensity model, and its noise."
+)
 _WELL_KNOWN = 5.0
 """A number that is smaller, in standard deviations of its noise, is hardly known."""
 
@@ -67,8 +70,8 @@ def report_of(result: "Result", alpha: float) -> Report:
     shown = [names[place] for place in places]
     blocks = [
         _top(facts, estimate, result.count),
-        named_values(_words_of(facts), only="text"),
-        named_values(_model_rows(facts, estimate, result.count), only="page"),
+        named_values([*_words_of(facts), *adjusted_rows(result.released)], only="text"),
+        named_values([*_model_rows(facts, estimate, result.count), *adjusted_rows(result.released)], only="page"),
         coefficients(estimate, places, alpha, labels=shown),
     ]
     if len(parts) > 1:
@@ -88,7 +91,7 @@ def report_of(result: "Result", alpha: float) -> Report:
         blocks.append(named_values(_privacy_rows(estimate, result.released), title="Privacy"))
     privacy = [*_privacy_rows(estimate, result.released), *weights_rows(result), *agreement]
     if result.guarantee is not None:
-        own, before = charged_releases(result.released), charged_before(result.released.description)
+        own, before = charged_releases(result.released), result.released.before
         blocks += privacy_blocks(privacy, result.guarantee, own, before, only="page" if sites else None)
     if check is not None:
         blocks.append(named_values(_check_rows(facts, check), title="Checked on public rows"))
@@ -108,7 +111,7 @@ def report_of(result: "Result", alpha: float) -> Report:
 def rows_of(result: "Result") -> tuple[list[tuple[str, str]], list[tuple[str, str]], list[str]]:
     """Return the report without its coefficients: the model and the privacy as names and values, and the notes."""
     sites = result.site_facts if len(result.site_facts) > 1 else ()
-    model = _model_rows(result.facts, result.estimate, result.count)
+    model = [*_model_rows(result.facts, result.estimate, result.count), *adjusted_rows(result.released)]
     privacy = _privacy_rows(result.estimate, result.released, site_rows(sites))
     check = [] if result.public_check is None else _check_rows(result.facts, result.public_check)
     words = [*_warnings_of(result), *_explanations_of(result, len(result.estimate.terms))]
@@ -139,7 +142,7 @@ def _privacy_rows(
     """Return the privacy block as names and values, with what each of several sites contributed."""
     if released.guarantee is None:
         return [("Privacy:", f"{NO_PRIVATE_RECORD}: this fit cost nothing.")]
-    rows = guarantee_rows(released.guarantee, charged_releases(released), charged_before(released.description))
+    rows = guarantee_rows(released.guarantee, charged_releases(released), released.before)
     number = 1 if released.query is None else released.query.recipe or 1
     if number != recipe.CURRENT:
         rows.append(("Recipe:", f"{number} of queries; this version's is {recipe.CURRENT}"))
@@ -327,6 +330,11 @@ def _model_rows(facts: ModelFacts, estimate: Estimate, count: Counts | None) -> 
     return [*_words_of(facts), *rows, *((name, value) for name, value in own if value is not None)]
 
 
+def adjusted_rows(released: Released) -> list[tuple[str, str]]:
+    """Return how people were weighted by their chance of treatment, as names and values; nothing where not."""
+    return [] if released.adjustment is None else released.adjustment.head
+
+
 def _words_of(facts: ModelFacts) -> list[tuple[str, str]]:
     """Return what was fitted how, as names and values."""
     axis = [] if facts.hazard is None else _time_axis(facts.hazard)
@@ -413,7 +421,7 @@ def _warnings_of(result: "Result") -> list[str]:
 
 def _explanations_of(result: "Result", shown: int) -> list[str]:
     """Return how the numbers came about, of coefficients ``shown`` of which are shown."""
-    found: list[str] = []
+    found: list[str] = [] if result.released.adjustment is None else [WEIGHTED]
     if shown < len(result.estimate.terms):
         found.append("The coefficients of the baseline are in tidy(); baseline_hazard() gives the hazards themselves.")
     if result.estimate.distribution is not None:

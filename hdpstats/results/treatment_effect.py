@@ -22,8 +22,8 @@ from hdpstats.records.estimate import CochranQ, Estimate
 from hdpstats.records.query import LedgerEntry, Release
 from hdpstats.records.saved import Saved
 from hdpstats.records.several import answers_in
+from hdpstats.results.adjustment import Imbalance, largest_imbalance
 from hdpstats.results.plots import plot_effects
-from hdpstats.results.propensity import Imbalance, largest_imbalance
 from hdpstats.results.reporting import (
     accounting_of,
     filled_form,

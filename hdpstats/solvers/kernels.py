@@ -4,8 +4,8 @@ Private rows ``X`` (n, D) are kept column by column: ``X.T`` is contiguous. A pa
 in cache, and within a piece through one column after the other, so that neighbouring rows are lanes of a vector. What
 is computed of a row is computed by the same operations in the same order in every lane, and depends on that row alone,
 to the last bit (`hdpstats._base.compiled`). What is added over rows is integers, exactly: sums do not depend on the
-order of rows, on where pieces begin, or on how many threads share them. Other rows are gone through by numpy, few of
-them before compiled code is loaded; all versions agree bit for bit, and which one runs is a matter of time only.
+order of rows, on where pieces begin, or on how many threads share them. Few rows are gone through by numpy where
+compiled code is not loaded yet; all versions agree bit for bit, and which one runs is a matter of time only.
 
 **Predictors** :math:`\eta_i = o_i + \sum_j x_{ij} (t_j + s_j)` of the gradients that certify a point are compensated
 (`compensated`). Coefficients are unevaluated sums of two doubles with :math:`|s_j| \le u |t_j|`, u = 2^-53. Let ``h``
@@ -84,7 +84,7 @@ from typing import TypeVar, final
 import numba
 import numpy as np
 
-from hdpstats._base.compiled import SMALLEST_COMPILED, compiled, in_threads
+from hdpstats._base.compiled import SMALLEST_COMPILED, compiled, in_threads, loaded
 from hdpstats._base.intrinsics import ROUNDER, ROUNDER_BITS, bits_of, double_of
 from hdpstats._base.typing import ExactArray, FloatArray, IntArray
 from hdpstats._base.work import Operations
@@ -188,7 +188,7 @@ def compensated_pairs(
     start, end, _ = rows.indices(len(X))
     if by_column(X):
         columns = X.T
-    elif end - start >= SMALLEST_COMPILED:
+    elif end - start >= SMALLEST_COMPILED or loaded(_compensated):
         columns, start, end = writable(X[rows].T), 0, end - start
     else:
         return _pairs(X[rows], parts, offset[rows])
@@ -272,10 +272,11 @@ def logistic_sum(
 
     ``parts`` are those of `coefficient_parts`.
     """
-    if by_column(X):
-        columns, scale = (y[rows], weights[rows], offset[rows]), math.ldexp(1.0, bits)
-        total = np.zeros((len(columns[0]) // SUMMED + 1, X.shape[1]), dtype=np.int64)
-        _logistic_sum(X.T, rows.indices(len(X))[0], *map(writable, (*columns, parts)), scale, total)
+    if by_column(X) or loaded(_logistic_sum):
+        numbers, scale = (y[rows], weights[rows], offset[rows]), math.ldexp(1.0, bits)
+        columns, start = (X.T, rows.indices(len(X))[0]) if by_column(X) else (writable(X[rows].T), 0)
+        total = np.zeros((len(numbers[0]) // SUMMED + 1, X.shape[1]), dtype=np.int64)
+        _logistic_sum(columns, start, *map(writable, (*numbers, parts)), scale, total)
         return exact_total(total)
     residual = weights[rows] * logistic_residual(compensated(X, parts, offset, rows), y[rows])
     return score_sum(X, residual, rows, bits=bits)

@@ -12,6 +12,7 @@ every ``theta``. Where a method keeps its points as unevaluated sums of two doub
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, final
 
@@ -231,6 +232,14 @@ class Rows(ABC):
     @abstractmethod
     def scores(self, theta: FloatArray) -> FloatArray:
         """Return the gradient of each person's weighted loss (people, D)."""
+
+    def cut_scores(self, theta: FloatArray, cut: Callable[[FloatArray], FloatArray]) -> FloatArray:
+        """Return `scores` (people, D) cut by a function of vectors (k, D), each by itself.
+
+        A person's score is cut as a whole. Of regressions of people with several rows each row's is cut, and then
+        multiplied by ``w(n)`` (`hdpstats.families.several_rows`).
+        """
+        return cut(self.scores(theta))
 
     @abstractmethod
     def losses(self, theta: FloatArray) -> FloatArray:

@@ -59,6 +59,32 @@ KEPT = ("logit", "rounds", "describe", "survfit", "effect")
 """The results of the first account that are kept as files."""
 
 
+def visits(path, **options):
+    """Return the study of people with two or three rows each, on an account of its own."""
+    private, public = (
+        rows.assign(patient=[f"p{2 * number // 5}" for number in range(len(rows))])
+        for rows in (hdp.datasets.load_rotterdam().iloc[::2], hdp.datasets.load_gbsg())
+    )
+    account = hdp.Ledger(path, dataset="visits", unit="patient", **TOTAL, **options)
+    terms = {"unit": "patient", "max_rows_per_unit": 3, "n_max": private["patient"].nunique()}
+    held = hdp.LocalSite(private, schema=SCHEMA, ledger=account, **terms)
+    return hdp.Study(private=held, public=public)
+
+
+CALLS_OF_VISITS = {
+    "visits": lambda data: hdpf.logit("event3 ~ age + hormon", data).fit(epsilon=1),
+    "visits_rounds": lambda data: hdpf.logit("event3 ~ age", data, correlation=0.5).fit(
+        epsilon=1, delta=1e-6, mechanism="clipped_newton"
+    ),
+    "visits_output": lambda data: hdpf.linear("nodes ~ age", data, correlation="independence").fit(
+        epsilon=0.5, mechanism="output", se_share=0, describe=False
+    ),
+    "visits_levels": lambda data: hdpf.multinomial("size ~ age", data).fit(epsilon=0.5, se_share=0, describe=False),
+    "visits_describe": lambda data: hdp.describe(data, ["age", "size"], epsilon=0.5),
+}
+"""What is asked about people with several rows; all results are kept as files."""
+
+
 def releases(result):
     """Return the releases that a result consists of, as its JSON has them, without their places in the ledger."""
     found = []

@@ -52,6 +52,27 @@ def test_its_noise_is_the_operating_systems_and_no_two_share_it():
     assert len({forked.run([sys.executable, "-c", code]).stdout for _ in range(3)}) == 3
 
 
+@pytest.mark.parametrize(
+    ("code", "status", "printed"),
+    [
+        ("sys.exit(3)", 3, "called\n"),
+        ("sys.exit('words')", 1, "called\n"),
+        ("raise KeyboardInterrupt", -2, "called\n"),
+        ("threading.Thread(target=print, args=('thread',)).start()", 0, "thread\ncalled\n"),
+        (
+            "kept = type('Kept', (), {'__del__': lambda self, write=os.write: write(1, b'gone\\n')})()",
+            0,
+            "called\ngone\n",
+        ),
+    ],
+)
+def test_it_ends_as_python_does(code, status, printed):
+    first = "import atexit, os, sys, threading\natexit.register(lambda: print('called', flush=True))\n"
+    ended = forked.run([sys.executable, "-c", first + code])
+    assert (ended.returncode, ended.stdout) == (status, printed)
+    assert ("words" in ended.stderr) == ("words" in code)
+
+
 def test_its_end_closes_no_file_but_its_own():
     code = (
         "import atexit, os\n"

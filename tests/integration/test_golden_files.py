@@ -37,6 +37,8 @@ READ = {
     "describe": Description,
     "survfit": hdp.SurvivalCurves,
     "effect": hdp.TreatmentEffect,
+    **dict.fromkeys(calls.CALLS_OF_VISITS, hdp.Result),
+    "visits_describe": Description,
 }
 FIRST = next(iter(calls.TERMS))
 
@@ -92,6 +94,16 @@ def test_the_same_calls_are_answered_from_the_ledger_for_nothing(version, ledger
             assert calls.releases(found) == calls.releases(stored), name
     assert (data.ledger.balance, data.ledger.verify().entries) == (before, entries)
     assert before.charged.epsilon > 3
+
+
+def test_calls_about_people_with_several_rows_are_answered_from_the_ledger_for_nothing(version, tmp_path):
+    data = calls.visits(Path(shutil.copy(version / "visits.db", tmp_path / "visits.db")), create=False)
+    before, entries = data.ledger.balance, data.ledger.verify().entries
+    for name, call in calls.CALLS_OF_VISITS.items():
+        stored = READ[name].from_json(version / f"{name}.json")
+        assert calls.releases(call(data)) == calls.releases(stored), name
+    assert (data.ledger.balance, data.ledger.verify().entries) == (before, entries)
+    assert before.charged.epsilon > 2.5
 
 
 def test_queries_of_the_ledger_are_read_and_written_as_they_were(ledger):

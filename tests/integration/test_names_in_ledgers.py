@@ -80,6 +80,15 @@ QUERIES = {
     "objective": ObjectiveQuery(model=REGRESSION, centre=(0.1, 5e-324), **MINIMISED),
     "objective, a table": ObjectiveQuery(model=TABLED, centre=(0.1, 5e-324), **MINIMISED),
     "objective, hazard": ObjectiveQuery(model=HAZARD, centre=(0.1, -1e-300, 7.7), **MINIMISED),
+    "objective, weighted people": ObjectiveQuery(
+        model=replace(
+            REGRESSION,
+            weights=None,
+            weighting=OverlapWeights(formula="a ~ x", columns=("a", "x"), coefficients=(0.1, -1 / 3)),
+        ),
+        centre=(0.1, 5e-324),
+        **MINIMISED,
+    ),
     "objective, a share for smoothing": ObjectiveQuery(
         model=REGRESSION, centre=(0.1, 5e-324), smoothing_share=Fraction(1, 50), **MINIMISED
     ),
@@ -314,6 +323,7 @@ PINNED = {
     "query: objective, hazard": "62eef5b05c1541ef",
     "query: objective, a share for smoothing": "3db100fc8edbace1",
     "query: objective, a sandwich": "187daae35cd9eb48",
+    "query: objective, weighted people": "d25ad6f83c1476af",
     "query: output, multinomial": "5a6e4648b2bb8e29",
     "query: sampling": "bfb64fb4ec1402d4",
     "query: gradient": "21e02781123904eb",

@@ -97,20 +97,25 @@ for (formula in c("y ~ x + z", "v ~ x + z", "k ~ x + z")) for (r in c(1, 0.4, 0)
   fit <- suppressWarnings(geepack::geeglm(as.formula(formula), family, d, weights = g, id = id, corstr = "independence",
     control = geepack::geese.control(epsilon = 1e-12, maxit = 50)))
   cat("geepack", formula, r, sprintf("%.15g", c(coef(fit), vcov(fit))), "\\n", sep = ";")
-  if (formula == "v ~ x + z") {{
-    fit <- lm(as.formula(formula), d, weights = g)
-    V <- clubSandwich::vcovCR(fit, cluster = d$id, type = "CR2", target = rep(1, nrow(d)), inverse_var = FALSE)
-    cat("CR2", formula, r, sprintf("%.15g", c(coef(fit), V)), "\\n", sep = ";")
-  }}
+  design <- survey::svydesign(ids = ~id, weights = ~g, data = d)
+  closely <- glm.control(epsilon = 1e-14, maxit = 50)
+  fit <- suppressWarnings(survey::svyglm(as.formula(formula), design, family = family, control = closely))
+  cat("survey", formula, r, sprintf("%.15g", c(coef(fit), vcov(fit))), "\\n", sep = ";")
+  fit <- suppressWarnings(glm(as.formula(formula), family, d, weights = g, control = closely))
+  if (formula == "v ~ x + z") fit <- lm(as.formula(formula), d, weights = g)
+  own <- if (formula == "v ~ x + z") rep(1, nrow(d)) else fit$family$variance(fitted(fit))
+  V <- clubSandwich::vcovCR(fit, cluster = d$id, type = "CR2", target = own, inverse_var = FALSE)
+  cat("CR2", formula, r, sprintf("%.15g", c(coef(fit), V)), "\\n", sep = ";")
 }}
 """
 
 
 @pytest.fixture(scope="module")
 def of_r(tmp_path_factory):
-    """Return what R's geepack and clubSandwich compute, by package, formula and correlation."""
-    if subprocess.run(["Rscript", "-e", "library(geepack); library(clubSandwich)"], capture_output=True).returncode:
-        pytest.skip("R has no geepack and clubSandwich here")
+    """Return what R's geepack, survey and clubSandwich compute, by package, formula and correlation."""
+    wanted = "library(geepack); library(clubSandwich); library(survey)"
+    if subprocess.run(["Rscript", "-e", wanted], capture_output=True).returncode:
+        pytest.skip("R has no geepack, clubSandwich and survey here")
     file = tmp_path_factory.mktemp("r") / "visits.csv"
     PUBLIC.to_csv(file, index=False)
     code = R_SCRIPT.format(file=file)
@@ -131,9 +136,21 @@ def test_a_public_fit_is_that_of_geepack(of_r, formula, correlation):
 
 
 @pytest.mark.parametrize("correlation", CORRELATIONS)
-def test_errors_for_few_people_are_cr2_of_clubsandwich(of_r, correlation):
-    model = hdpf.linear("v ~ x + z", study_of(None), correlation=correlation)
-    ours, theirs = model.fit_public(small_sample=True), of_r["CR2", "v ~ x + z", CORRELATIONS[correlation]]
+@pytest.mark.parametrize("formula", FAMILIES)
+def test_errors_over_people_are_those_of_svyglm_after_its_factor(of_r, formula, correlation):
+    ours = FAMILIES[formula][0](formula, study_of(None), correlation=correlation).fit_public()
+    theirs = of_r["survey", formula, CORRELATIONS[correlation]]
+    people = PUBLIC["id"].nunique()
+    assert ours.params.to_numpy() == pytest.approx(theirs[:3], abs=1e-8)
+    assert ours.cov_params().to_numpy().ravel() * people / (people - 1) == pytest.approx(theirs[3:], abs=1e-8)
+
+
+@pytest.mark.parametrize("correlation", CORRELATIONS)
+@pytest.mark.parametrize("formula", FAMILIES)
+def test_errors_for_few_people_are_cr2_of_clubsandwich(of_r, formula, correlation):
+    """The working variance is that of the model, whatever the number of a person's rows makes of a row."""
+    model = FAMILIES[formula][0](formula, study_of(None), correlation=correlation)
+    ours, theirs = model.fit_public(small_sample=True), of_r["CR2", formula, CORRELATIONS[correlation]]
     assert [*ours.params, *ours.cov_params().to_numpy().ravel()] == pytest.approx(theirs, abs=1e-8)
     assert (ours.bse > model.fit_public().bse).all()
 
@@ -195,6 +212,85 @@ def test_without_noise_a_fit_is_near_the_ordinary_fit_to_the_same_rows(monkeypat
         apart = (fit.private_only.params - ordinary.params.to_numpy()) / fit.private_only.bse
         assert np.abs(apart).max() < 1.0
         assert fit.private_only.bse.notna().all()
+
+
+@pytest.mark.covering(cases=2)
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+@pytest.mark.parametrize("correlation", CORRELATIONS)
+@pytest.mark.parametrize("formula", FAMILIES)
+def test_clipped_scores_of_rows_without_noise_give_the_ordinary_fit(monkeypatch, formula, correlation, relation):
+    known_noise.off(monkeypatch)
+    model, family, _ = FAMILIES[formula]
+    ours = model(formula, study_of(relation=relation), correlation=correlation)
+    fit = ours.fit(epsilon=2, delta=1e-6, mechanism="clipped_newton").private_only
+    weights = cluster_weights(PRIVATE, CORRELATIONS[correlation])
+    ordinary = sm.GLM.from_formula(formula, PRIVATE, family=family, freq_weights=weights).fit()
+    assert np.abs((fit.params - ordinary.params.to_numpy()) / fit.bse).max() < 1.0
+
+
+@pytest.mark.covering(cases=1)
+@pytest.mark.parametrize("correlation", CORRELATIONS)
+@pytest.mark.parametrize("formula", FAMILIES)
+def test_plans_of_clipped_scores_are_what_fits_report_where_people_are_alike(monkeypatch, formula, correlation):
+    known_noise.off(monkeypatch)
+    public, asked = visits(600, 21), {"epsilon": 2, "delta": 1e-6, "mechanism": "clipped_newton"}
+    model = FAMILIES[formula][0](formula, study_of(public=public), correlation=correlation)
+    planned, fit = model.plan(**asked).frame["private_only"], model.fit(**asked)
+    ratio = planned.to_numpy() / fit.private_only.bse.to_numpy()
+    assert np.mean(ratio) == pytest.approx(1.0, abs=0.1)
+    assert ratio == pytest.approx(np.ones(3), abs=0.15)
+
+
+def test_errors_of_clipped_scores_count_how_rows_of_a_person_go_together(monkeypatch):
+    """Errors by sampling are those of a sandwich over public people, for as many as there are private ones."""
+    known_noise.off(monkeypatch)
+    public, private = visits(400, 11, rho=0.8), visits(1500, 12, rho=0.8)
+    model = hdpf.logit("y ~ x + z", study_of(private, public), correlation="independence")
+    fit = model.fit(epsilon=4, delta=1e-6, mechanism="clipped_newton", describe=False)
+    sandwich = sm.GEE.from_formula(
+        "y ~ x + z", groups="id", data=public, family=sm.families.Binomial(), cov_struct=sm.cov_struct.Independence()
+    ).fit()
+    known = sandwich.bse.to_numpy() * np.sqrt(400 / 1500)
+    ratio = np.sqrt(np.diag(fit.private_only.sampling)) / known
+    assert ratio.min() > 0.92
+    assert ratio.max() < 1.08
+    rows = sm.GLM.from_formula("y ~ x + z", public, family=sm.families.Binomial()).fit()
+    assert sandwich.bse.to_numpy()[2] > 1.3 * rows.bse.to_numpy()[2]  # were rows people, they would be too small
+
+
+def test_clipped_scores_of_two_levels_are_the_logistic_ones_at_several_sites(monkeypatch):
+    known_noise.off(monkeypatch)
+    sites, asked = {"A": visits(600, 3), "B": visits(900, 4)}, {"delta": 1e-6, "mechanism": "clipped_newton"}
+    fits = [
+        model(study_of(sites, n_max={"A": 600, "B": 900}, budget=hdp.Budget(epsilon=3, delta=1e-5))).fit(
+            epsilon=2, **asked
+        )
+        for model in (lambda data: hdpf.logit("y ~ x + z", data), lambda data: hdpf.multinomial("two ~ x + z", data))
+    ]
+    assert fits[0].private_only.params.to_numpy() == pytest.approx(fits[1].private_only.params.to_numpy(), abs=0.02)
+    assert fits[0].private_only.bse.to_numpy() == pytest.approx(fits[1].private_only.bse.to_numpy(), rel=0.05)
+    again = hdp.Result.from_json(fits[0].to_json())
+    assert again.facts.several_rows == fits[0].facts.several_rows
+    assert "the average person" in str(again.summary())
+
+
+def test_clipped_rows_with_weights_and_missing_cells(monkeypatch):
+    known_noise.off(monkeypatch)
+    private = PRIVATE.copy()
+    private.loc[private.index % 7 == 0, "x"] = np.nan
+    model = hdpf.logit("y ~ x + z", study_of(private), weights="w", offset="o", correlation=0.4)
+    fit, whole = model.fit(epsilon=3, delta=1e-6, mechanism="clipped_newton"), private.dropna()
+    g = cluster_weights(whole, 0.4) * whole["w"]
+    ordinary = sm.GLM.from_formula("y ~ x + z", whole, family=sm.families.Binomial(), freq_weights=g, offset=whole["o"])
+    apart = (fit.private_only.params - ordinary.fit().params.to_numpy()) / fit.private_only.bse
+    assert np.abs(apart).max() < 1.0
+
+
+def test_clipped_rows_need_public_people_who_are_told_apart():
+    study = study_of(public=PUBLIC.drop(columns="id"))
+    with pytest.raises(hdp.MechanismError, match=r"whose rows say whose they are.*'objective'"):
+        hdpf.logit("y ~ x + z", study).fit(epsilon=1, delta=1e-6, mechanism="clipped_newton")
+    assert study.ledger.spent.epsilon == 0
 
 
 def test_weights_offsets_and_missing_cells(monkeypatch):

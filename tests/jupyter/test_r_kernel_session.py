@@ -77,28 +77,30 @@ def test_readline_is_an_error_where_nobody_can_be_asked(notebook):
     assert "takes no input" in done.reply["evalue"]
 
 
-def test_an_interrupt_of_a_question_is_no_answer(fresh):
-    asked = fresh.client.execute("x <- readline('Spend? '); went_on <- TRUE", allow_stdin=True, stop_on_error=False)
-    fresh.client.get_stdin_msg(timeout=GENEROUS)
-    fresh.interrupt()
-    while (reply := fresh.client.get_shell_msg(timeout=GENEROUS))["parent_header"]["msg_id"] != asked:
+def test_an_interrupt_of_a_question_is_no_answer(notebook):
+    asked = notebook.client.execute("x <- readline('Spend? '); went_on <- TRUE", allow_stdin=True, stop_on_error=False)
+    notebook.client.get_stdin_msg(timeout=GENEROUS)
+    notebook.interrupt()
+    while (reply := notebook.client.get_shell_msg(timeout=GENEROUS))["parent_header"]["msg_id"] != asked:
         pass
     assert reply["content"]["ename"] == "interrupt"
-    assert fresh.run("exists('went_on')").shown == [{"text/plain": "[1] FALSE"}]
+    assert notebook.run("exists('went_on')").shown == [{"text/plain": "[1] FALSE"}]
 
 
-def test_history_is_in_memory_and_only_of_what_is_stored(fresh):
-    fresh.run("1 + 1")
-    fresh.run("'not stored'", store_history=False)
-    fresh.run("cat('x')")
-    fresh.run("stop('z')", silent=True)
-    history = fresh.ask("history", raw=True, output=True, hist_access_type="tail", n=10)["history"]
-    assert history == [[1, 1, ["1 + 1", "[1] 2"]], [1, 2, ["cat('x')", None]]]
-    found = fresh.ask("history", raw=True, output=False, hist_access_type="search", pattern="cat*")["history"]
-    assert found == [[1, 2, "cat('x')"]]
+def test_history_is_in_memory_and_only_of_what_is_stored(notebook):
+    notebook.run("1 + 1")
+    notebook.run("'not stored'", store_history=False)
+    notebook.run("cat('of history')")
+    notebook.run("stop('z')", silent=True)
+    history = notebook.ask("history", raw=True, output=True, hist_access_type="tail", n=2)["history"]
+    [[session, first, _], *_] = history
+    assert history == [[session, first, ["1 + 1", "[1] 2"]], [session, first + 1, ["cat('of history')", None]]]
+    asked = {"raw": True, "output": False, "hist_access_type": "search"}
+    found = notebook.ask("history", **asked, pattern="cat('of h*")["history"]
+    assert found == [[session, first + 1, "cat('of history')"]]
 
 
-@pytest.mark.parametrize("code", ["q('yes')", "quit(save = 'yes', status = 3)"])
+@pytest.mark.parametrize("code", [pytest.param("q('yes')", marks=pytest.mark.wide), "quit(save = 'yes', status = 3)"])
 def test_quit_answers_the_cell_saves_nothing_and_ends_the_kernel(fresh, code):
     place = Path(fresh.run("cat(tempdir())").stream("stdout"))
     done = fresh.run(f"x <- 1; cat('before'); {code}; cat('after')")

@@ -103,9 +103,10 @@ def jump(kind, relation="add_or_remove_one"):
     """Return a number of people at which public rows recommend another radius, or cap, than for one more."""
     hidden = {"n_max": None} if relation == "replace_one" and kind != "long form" else {}
     _, model = MODELS[kind](FRAMES[kind](3), relation=relation, **hidden)
-    low, high = 150, (10 * N_MAX if hidden else N_MAX) - 1
-    first = chosen(model, low)
-    assert first != chosen(model, high)
+    low, first = 150, chosen(model, 150)
+    while chosen(model, high := 2 * low) == first:
+        low = high
+    assert high < (10 * N_MAX if hidden else N_MAX)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if chosen(model, middle) == first else (low, middle)

@@ -4,6 +4,7 @@ The package maps, sums and counts; the search compares the exact integers of nei
 sensitivities that the noise was calibrated to.
 """
 
+import functools
 import itertools
 import math
 from dataclasses import replace
@@ -14,10 +15,10 @@ import pandas as pd
 import pytest
 
 import hdpstats.api as hdp
+from hdpstats.families.overlap_weights import weighting_design
 from hdpstats.mechanisms.description import UNITS, AtRisk, DescribedColumn, DescribedPairs, DescriptionQuery, site
 from hdpstats.mechanisms.description import people as mapping
 from hdpstats.mechanisms.description.public_cells import FollowUpCells
-from hdpstats.mechanisms.overlap_weights import weighting_design
 from hdpstats.noise import BoxNoise, RoundedNormal, TwoSidedGeometric
 from hdpstats.privacy.budget import as_pair, total
 from hdpstats.privacy.sensitivity import Relation
@@ -246,12 +247,18 @@ def unknown():
     return CentredColumn(name="y", centre=0.0, unit=1.0)
 
 
+@functools.cache
+def counts_of_each(name):
+    """Return what each of some persons adds to the cells, alone."""
+    frame = persons(150)
+    return [integers(QUERIES[name], frame.iloc[[place]])[1:] for place in range(0, len(frame), 7)]
+
+
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("name", QUERIES)
 def test_no_person_moves_the_counts_farther_than_claimed_and_one_reaches_it(name, relation):
-    query, frame = QUERIES[name], persons(150)
+    query, found = QUERIES[name], counts_of_each(name)
     scale = UNITS if query.is_weighted else 1
-    found = [integers(query, frame.iloc[[place]])[1:] for place in range(0, len(frame), 7)]
     for part, columns in ((0, len(query.with_cells)), (1, 1)):
         counts = np.array([each[part] for each in found])
         if counts.shape[1] == 0:

@@ -14,9 +14,9 @@ import pandas as pd
 import pytest
 
 import hdpstats.api as hdp
+from hdpstats.families.overlap_weights import weighting_design
 from hdpstats.mechanisms.description import UNITS, DescriptionQuery, people, site
 from hdpstats.mechanisms.description.public_cells import CrossedColumn, FollowUpCells
-from hdpstats.mechanisms.overlap_weights import weighting_design
 from hdpstats.noise import RoundedNormal, TwoSidedGeometric
 from hdpstats.privacy.gaussian import delta_of_square
 from hdpstats.privacy.sensitivity import Relation

@@ -13,6 +13,8 @@ import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import ArgumentError, MechanismError, SiteError
 from hdpstats.families import base, several_rows
 from hdpstats.families.multinomial.rows import MultinomialRows
+from hdpstats.mechanisms.clipped_newton import ClippedNewtonQuery
+from hdpstats.mechanisms.clipped_newton.site import clipped_scores
 from hdpstats.mechanisms.count.site import number_of_people
 from hdpstats.mechanisms.registry import person_loss_of, prepare
 from hdpstats.privacy.sensitivity import Relation
@@ -199,7 +201,7 @@ def cut_matrices(people, theta, part):
 @pytest.mark.parametrize("name", REGRESSIONS)
 def test_the_summed_hessian_and_score_of_a_person_are_cut_to_a_norm(name, correlation):
     query, person_loss = loss_of(name, most_rows=4, correlation=correlation)
-    frame = visits(6, 25, 4)
+    frame = visits(6, 15, 4)
     alone = [read(rows, person_loss) for _, rows in frame.groupby("id")]
     attained = np.zeros(2)
     for bound, width in ((1e-3, 0.5), (0.05, 0.2), (20.0, 0.5)):
@@ -228,6 +230,93 @@ def test_a_person_who_is_not_cut_has_the_hessian_and_the_squared_score_of_all_ro
     scores = people.scores(theta)
     assert hessians(people, theta).sum(axis=0) == pytest.approx(H, abs=1e-8)
     assert scores.T @ scores == pytest.approx(J, abs=1e-8)
+
+
+def clipped_sum(name, *, most_rows, correlation, relation, clip):
+    """Return a round of clipped scores as a site prepares it, with the loss of a person."""
+    query, _ = loss_of(name, most_rows=most_rows, correlation=correlation)
+    theta = 0.3 * np.random.default_rng(2).normal(size=query.dimension)
+    asked = ClippedNewtonQuery(
+        model=query.model, theta=tuple(theta.tolist()), clip=Fraction(clip), epsilon=Fraction(1), delta=Fraction(0),
+        ahead=Fraction(0), schema_sha256=query.schema_sha256, public_sha256=None, replicate=1,
+    )  # fmt: skip
+    facts = SiteFacts(schema=SCHEMA, relation=relation, records=400, unit="id", most_rows=most_rows)
+    prepared = prepare(asked, facts)
+    return prepared, prepared.person_loss
+
+
+def share_moved(prepared, people, relation):
+    """Return how far one person moves the integer sum at most, in units of the sensitivity."""
+    scores = clipped_scores(prepared.query, people)
+    steps = np.rint(scores / float(prepared.calibration.grid)) * float(prepared.calibration.grid)
+    if relation is Relation.REPLACE_ONE:
+        moved = np.linalg.norm(steps[:, None] - steps[None], axis=2).max()
+    else:
+        moved = np.linalg.norm(steps, axis=1).max()
+    return moved / float(prepared.calibration.sensitivity.value)
+
+
+RELATION = Relation.REPLACE_ONE
+CLIPPED = ["logistic", "poisson", "squares", "multinomial"]
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize("correlation", CORRELATIONS)
+@pytest.mark.parametrize("name", CLIPPED)
+def test_a_person_moves_clipped_sums_by_no_more_than_all_rows_together(name, correlation, relation):
+    for clip in (0.01, 0.5, 50.0):
+        prepared, person_loss = clipped_sum(name, most_rows=4, correlation=correlation, relation=relation, clip=clip)
+        share = share_moved(prepared, read(visits(3, 200, 4), person_loss), relation)
+        assert share <= 1.0
+        if clip == 0.01:  # everybody is cut
+            assert share > (0.85 if name == "multinomial" and relation is Relation.REPLACE_ONE else 0.999), share
+
+
+def test_the_clipped_sum_of_a_table_is_that_of_its_people_whoever_else_is_there():
+    prepared, person_loss = clipped_sum(
+        "squares", most_rows=3, correlation=0.3, relation=Relation.REPLACE_ONE, clip=0.5
+    )
+    frame = visits(9, 25, 3)
+    table = PrivateTable.from_frame(frame, SCHEMA, unit="id").admit(person_loss.needs)
+    alone = [
+        prepared.sum_of(PrivateTable.from_frame(rows.iloc[::-1], SCHEMA, unit="id").admit(person_loss.needs))
+        for _, rows in frame.groupby("id")
+    ]
+    assert prepared.sum_of(table).tolist() == np.sum(alone, axis=0).tolist()
+
+
+def test_rows_that_are_no_numbers_count_nothing_and_leave_their_person_s_other_rows():
+    prepared, person_loss = clipped_sum(
+        "squares", most_rows=3, correlation=0.3, relation=Relation.REPLACE_ONE, clip=0.5
+    )
+    people = read(visits(9, 25, 3), person_loss)
+    strange = people.y.copy()
+    strange[0] = np.nan
+    found, plain = (clipped_scores(prepared.query, each) for each in (replace(people, y=strange), people))
+    assert np.all(np.isfinite(found))
+    assert np.array_equal(found[1:], plain[1:])
+    numbers = np.bincount(people.person)
+    assert np.linalg.norm(found[0] - plain[0]) <= 0.5 / (1 + (numbers[0] - 1) * 0.3) * (1 + 1e-9)
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("correlation", [0.0, 0.3])
+def test_half_of_the_total_weight_of_clipped_rows_would_be_noticed(monkeypatch, correlation):
+    monkeypatch.setattr(base, "total_weight", lambda *asked: several_rows.total_weight(*asked) / 2)
+    prepared, person_loss = clipped_sum(
+        "logistic", most_rows=4, correlation=correlation, relation=Relation.REPLACE_ONE, clip=0.01
+    )
+    assert share_moved(prepared, read(visits(3, 200, 4), person_loss), Relation.REPLACE_ONE) > 1.9
+
+
+@pytest.mark.wide
+def test_rows_that_are_clipped_with_what_they_count_would_be_noticed():
+    """As if the weight of a row by its person's number of rows came before the clip: a person would be m clips long."""
+    relation = Relation.REPLACE_ONE
+    prepared, person_loss = clipped_sum("logistic", most_rows=4, correlation=1.0, relation=relation, clip=0.01)
+    people = replace(read(visits(3, 200, 4), person_loss), counts=None)
+    assert share_moved(prepared, people, relation) > 3.5
 
 
 def test_rows_that_count_as_one_person_cost_what_one_row_costs():
@@ -346,8 +435,19 @@ def test_with_one_row_of_a_person_it_is_the_fit_of_rows_bit_for_bit(monkeypatch)
     assert found[0] == found[1]
 
 
+def test_with_one_row_of_a_person_clipped_scores_are_those_of_rows_bit_for_bit(monkeypatch):
+    frame, found = one_row_each(), []
+    for terms in ({}, {"unit": "id", "max_rows_per_unit": 1, "n_max": 300}):
+        known_noise.off(monkeypatch)
+        study = hdp.Study(
+            private=frame, public=one_row_each(120), schema=ONE, budget=hdp.Budget(epsilon=2, delta=1e-5), **terms
+        )
+        fit = hdpf.logit("b ~ x", study).fit(epsilon=1, delta=1e-6, mechanism="clipped_newton", describe=False)
+        found.append([(each.total, each.noise_sd, each.grid) for each in fit.release.rounds])
+    assert found[0] == found[1]
+
+
 REFUSED = {
-    "clipped_newton": {"delta": 1e-6},
     "exponential": {"delta": 1e-6},
     "public_hessian": {"delta": 1e-6},
     "histogram": {},
@@ -362,7 +462,7 @@ def test_mechanisms_without_a_proof_refuse_and_charge_nothing(mechanism):
         budget=hdp.Budget(epsilon=2, delta=1e-5),
     )  # fmt: skip
     for call in (hdpf.logit("b ~ x", study).fit, hdpf.logit("b ~ x", study).plan):
-        with pytest.raises(MechanismError, match=f"{mechanism} has no proof.*several rows.*'objective' or 'output'"):
+        with pytest.raises(MechanismError, match=f"{mechanism} has no proof.*several rows.*'objective', 'output' or"):
             call(epsilon=1, mechanism=mechanism, **REFUSED[mechanism])
     assert study.ledger.spent.epsilon == 0
 

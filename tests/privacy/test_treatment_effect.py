@@ -15,7 +15,7 @@ import pytest
 import hdpstats.api as hdp
 from hdpstats._base.compiled import SMALLEST_COMPILED
 from hdpstats._base.errors import MechanismError, SchemaError, SiteError
-from hdpstats.mechanisms.overlap_weights import UNITS
+from hdpstats.families.overlap_weights import UNITS
 from hdpstats.mechanisms.treatment_effect import TreatmentEffectQuery, site
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.overlap_weights import OverlapWeights

@@ -33,10 +33,11 @@ def python(code, *arguments, cwd, **environment):
     return said(done)
 
 
-def forked_python(code, *, cwd, **environment):
+def forked_python(code, *arguments, cwd, **environment):
     """Do the same in a process that is forked and has not started R, for what no start of Python matters to."""
     strict = f"import warnings\nwarnings.simplefilter('error')\n{code}"
-    return said(forked.run([sys.executable, "-c", strict], cwd=cwd, env={"OMP_NUM_THREADS": "1", **environment}))
+    command = [sys.executable, "-c", strict, *arguments]
+    return said(forked.run(command, cwd=cwd, env={"OMP_NUM_THREADS": "1", **environment}))
 
 
 def said(done):
@@ -63,7 +64,7 @@ print(json.dumps([loaded, messages]))
 
 
 def test_without_r_or_rpy2_the_package_works_and_the_bridge_says_what_to_install(tmp_path):
-    loaded, messages = python(WITHOUT, os.environ["PATH"], cwd=tmp_path, PATH=str(tmp_path))
+    loaded, messages = forked_python(WITHOUT, os.environ["PATH"], cwd=tmp_path, PATH=str(tmp_path))
     assert loaded == []
     assert len(set(messages)) == 2
     for message in messages:

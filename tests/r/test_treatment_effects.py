@@ -155,3 +155,35 @@ def test_r_has_the_adjusted_curves_of_public_rows(study) -> None:
         study,
     )
     same(found, curves.tidy())
+
+
+def test_r_has_the_weighted_regressions_of_python(study) -> None:
+    weighting = hdp.propensity(FORMULA, study, epsilon=1).weights()
+    fit = hdpf.logit("event ~ hormon", study, weighting=weighting).fit(epsilon=1)
+    spent = study.ledger.spent
+    found = r_bridge.call(
+        """function(study) {
+          w <- dp_weights(dp_propensity(hormon ~ age + size, study, epsilon = 1))
+          fit <- dp_logit(event ~ hormon, study, epsilon = 1, weighting = w)
+          plan <- dp_plan(event ~ hormon, study, epsilon = 1, model = "logit", weighting = w)
+          stopifnot(grepl("overlap weights", dp_methods_text(fit)), nrow(as.data.frame(plan)) == 2, fit$epsilon == 2)
+          generics::tidy(fit, conf.int = TRUE)
+        }""",
+        study,
+    )
+    assert study.ledger.spent == spent
+    np.testing.assert_allclose(found["estimate"].to_numpy(dtype=float), fit.params.to_numpy(), rtol=1e-12)
+    np.testing.assert_allclose(found["std.error"].to_numpy(dtype=float), fit.bse.to_numpy(), rtol=1e-12)
+
+
+def test_r_has_the_weighted_regression_of_public_rows(study) -> None:
+    own = hdp.propensity(FORMULA, study).fit_public().weights()
+    fit = hdpf.logit("event ~ hormon", study, weighting=own).fit_public()
+    found = r_bridge.call(
+        """function(study) {
+          w <- dp_weights(dp_propensity_public(hormon ~ age + size, study))
+          unname(coef(dp_fit_public(event ~ hormon, study, model = "logit", weighting = w)))
+        }""",
+        study,
+    )
+    np.testing.assert_allclose(np.asarray(found, dtype=float), fit.params.to_numpy(), rtol=1e-12)

@@ -1,5 +1,7 @@
 """Simulated studies of treatment effects by overlap weights: designs, one data set, and what it gives."""
 
+import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -7,10 +9,12 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import statsmodels.api as sm
+import statsmodels.formula.api as smf
 from scipy.special import expit
 from scipy.stats import poisson
 
 import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
 
 PRIVATE, PUBLIC, DIMENSION = 6_000, 300, 5
 COLUMNS = tuple(f"x{place}" for place in range(DIMENSION))
@@ -18,6 +22,9 @@ FORMULA = "a ~ " + " + ".join(COLUMNS)
 TREATED = np.array([0.8, -0.6, 0.4, 0.0, 0.3])
 OUTCOME = np.array([0.7, 0.5, -0.5, 0.4, 0.0])
 EFFECT, LARGEST = -0.6, 20
+PLANNED = 40
+"""Of so many data sets of a setting errors are planned, which hardly vary: a plan takes a third of a set's time."""
+
 RULE = 0.5
 """What public people's chance of treatment has more, in its logit."""
 
@@ -125,19 +132,109 @@ def one_data_set(design: Design, epsilon: float, seed: int) -> Mapping[str, floa
     weighting, limits = propensity.weights(), propensity.fit.conf_int().to_numpy()
     coefficients = np.array([design.intercept, *TREATED])
     request = hdp.treatment_effect("y ~ a", study, weighting)
-    planned = request.plan(epsilon / 2).frame
+    planned = math.nan
+    if seed < PLANNED:
+        frame = request.plan(epsilon / 2).frame
+        planned = float(frame.loc[frame["effect"].str.endswith("difference"), "std_error"].iloc[0])
     table = request.release(epsilon / 2).tidy()
     means, difference = table.iloc[:2], table.iloc[2]
     held = [low <= true <= high for low, high, true in zip(means.conf_low, means.conf_high, design.truth, strict=True)]
     return {
         "error": difference.estimate - (treated - untreated),
         "std error": difference.std_error,
-        "planned": float(planned.loc[planned["effect"] == difference.effect, "std_error"].iloc[0]),
+        "planned": planned,
         "without noise": free,
         "covered": float(difference.conf_low <= treated - untreated <= difference.conf_high),
         "ratio covered": float(table.conf_low[3] <= treated / untreated <= table.conf_high[3]),
         "means covered": float(np.mean(held)),
         "propensity covered": float(np.mean((limits[:, 0] <= coefficients) & (coefficients <= limits[:, 1]))),
+    }
+
+
+@dataclass(frozen=True)
+class Regression:
+    """A weighted regression: a marginal structural model.
+
+    Attributes
+    ----------
+    name : str
+        What a page calls it.
+    design : Design
+        The people.
+    model : str
+        A name of `hdpstats.formula.api`.
+    formula : str
+        Its formula.
+    """
+
+    name: str
+    design: Design
+    model: str
+    formula: str
+
+    @property
+    def truth(self) -> tuple[float, ...]:
+        """The coefficients among weighted people, intercept first."""
+        return coefficients_of(self)
+
+
+FAMILIES = {"logit": sm.families.Binomial, "linear": sm.families.Gaussian, "poisson": sm.families.Poisson}
+
+
+@cache
+def coefficients_of(regression: Regression) -> tuple[float, ...]:
+    """Return the coefficients of a regression among 200,000 people in both arms, with their mean outcomes."""
+    design = regression.design
+    X = design._covariates(np.random.default_rng(1), 200_000, public=False)
+    e = expit(design.intercept + X @ TREATED)
+    means = design._means(X)
+    if design.counts:
+        means = sum(poisson.sf(k, means) for k in range(LARGEST))
+    rows = pd.concat([pd.DataFrame(X, columns=COLUMNS).assign(a=float(arm), y=means[arm]) for arm in (0, 1)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of outcomes that are no counts
+        fit = smf.glm(
+            regression.formula, rows, family=FAMILIES[regression.model](), freq_weights=np.tile(e * (1 - e), 2)
+        ).fit()
+    return tuple(float(value) for value in fit.params)
+
+
+PLAIN, COUNTS = DESIGNS[0], DESIGNS[-1]
+REGRESSIONS = (
+    Regression("risks by arm", PLAIN, "logit", "y ~ a"),
+    Regression("an effect that differs", PLAIN, "logit", "y ~ a * x0"),
+    Regression("one in fifteen treated", DESIGNS[3], "logit", "y ~ a"),
+    Regression("10 % of rows lack a cell", DESIGNS[7], "logit", "y ~ a"),
+    Regression("means of counts", COUNTS, "linear", "y ~ a"),
+    Regression("counts", COUNTS, "poisson", "y ~ a"),
+)
+
+
+def names_of(regression: Regression) -> tuple[str, ...]:
+    """Return the names of its coefficients."""
+    return {"y ~ a": ("Intercept", "a"), "y ~ a * x0": ("Intercept", "a", "x0", "a:x0")}[regression.formula]
+
+
+def one_regression(regression: Regression, epsilon: float, seed: int) -> Mapping[str, np.ndarray]:
+    """Return how far coefficients are from the truth, what is reported and planned, and whether intervals hold it."""
+    design, rng = regression.design, np.random.default_rng(60_000 + seed)
+    private, public = (design.people(rng, rows, public=other) for rows, other in ((PRIVATE, False), (PUBLIC, True)))
+    if design.missing:
+        private = private.mask(rng.random(private.shape) < design.missing)
+    budget = hdp.Budget(epsilon=epsilon)
+    study = hdp.Study(private=private, public=public, schema=design.schema, budget=budget)
+    weighting = hdp.propensity(FORMULA, study, epsilon=epsilon / 2).weights()
+    model = getattr(hdpf, regression.model)(regression.formula, study, weighting=weighting)
+    fit = model.fit(epsilon / 2)
+    planned = np.full(len(fit.params), math.nan)
+    if seed < PLANNED:
+        planned = model.plan(epsilon / 2).frame["std_error"].to_numpy()
+    limits, truth = fit.conf_int().to_numpy(), np.array(regression.truth)
+    return {
+        "error": fit.params.to_numpy() - truth,
+        "std error": fit.bse.to_numpy(),
+        "planned": planned,
+        "covered": ((limits[:, 0] <= truth) & (truth <= limits[:, 1])).astype(float),
     }
 
 

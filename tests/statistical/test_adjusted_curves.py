@@ -17,7 +17,7 @@ from tests.statistical.monte_carlo import OF_THE_MODEL, resumed, share_error
 pytestmark = pytest.mark.validate
 
 ROOT = Path(__file__).parents[2] / "vignettes"
-PAGE, KEPT = ROOT / "validation" / "adjusted-curves.md", ROOT / "_executed" / "effects.jsonl"
+PAGE, KEPT = ROOT / "validation" / "adjusted-curves.md", ROOT / "_executed" / "adjusted-curves.jsonl"
 SETTINGS = (*((design, 1.0) for design in studies.DESIGNS), (studies.DESIGNS[0], 0.3))
 REPEATS, TESTS = 100, 2_000
 """Data sets of a setting, and those in which the log-rank test is made."""

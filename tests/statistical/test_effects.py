@@ -12,15 +12,24 @@ import numpy as np
 import pytest
 
 import hdpstats.api as hdp
-from tests.statistical.effects_studies import DESIGNS, PRIVATE, PUBLIC, one_data_set
+from tests.statistical.effects_studies import (
+    DESIGNS,
+    PRIVATE,
+    PUBLIC,
+    REGRESSIONS,
+    names_of,
+    one_data_set,
+    one_regression,
+)
 from tests.statistical.monte_carlo import OF_THE_MODEL, resumed, share_error
 
 pytestmark = pytest.mark.validate
 
 ROOT = Path(__file__).parents[2] / "vignettes"
 PAGE, KEPT = ROOT / "validation" / "treatment-effects.md", ROOT / "_executed" / "effects.jsonl"
-PAIRED, REPEATS = 400, 100
-"""Data sets of the first two designs, and of each other one."""
+KEPT_REGRESSIONS = ROOT / "_executed" / "weighted-regressions.jsonl"
+PAIRED, REPEATS, REGRESSED = 400, 400, 400
+"""Data sets of the first two designs, of each other one, and of each weighted regression."""
 
 WORSE = {1.0: 1.2, 0.3: 2.6}
 """Largest root mean squared error over that without noise, by epsilon, within two Monte-Carlo standard errors: of the
@@ -71,7 +80,7 @@ def test_errors_are_as_small_as_reported_and_intervals_hold_the_truth(page):
         covered = [float(of[f"{name}covered"].mean()) for name in ("", "ratio ", "means ", "propensity ")]
         apart = of["error"] - of["without noise"]
         moved, unsure = float(apart.mean()), float(apart.std() / np.sqrt(count))
-        numbers = (reported, float(of["planned"].mean()), free)
+        numbers = (reported, float(np.nanmean(of["planned"])), free)
         shares = (f"{each:.3f}" for each in covered)
         means = (f"{rmse:.4f}", f"{mean:.4f}", f"{moved:.4f} ({unsure:.4f})")
         page.append(
@@ -84,7 +93,44 @@ def test_errors_are_as_small_as_reported_and_intervals_hold_the_truth(page):
         too_large = first and rmse > WORSE[epsilon] * free * (1.0 + slack)
         if too_large or far or min(covered) < lowest - margin or covered[0] > highest + margin:
             off.append((design.name, epsilon))
-    fewest = min(counts)
+    page += _unsure(min(counts))
+    assert not off
+
+
+def _unsure(fewest):
+    """Return what the simulation error of so many data sets is, as lines of a page."""
     unsure = f"{float(share_error(0.95, fewest)):.3f} of a coverage and {1.0 / np.sqrt(2.0 * fewest):.0%} of an RMSE"
-    page += ["", f"The simulation error of {fewest} data sets is {unsure}.", ""]
+    return ["", f"The simulation error of {fewest} data sets is {unsure}.", ""]
+
+
+def test_weighted_regressions_err_as_they_report(page):
+    """Marginal structural models: every coefficient, against those of the weighted population."""
+    page += [
+        "## Weighted regressions",
+        "",
+        "`hdpf.logit`, `linear` and `poisson` with `weighting=`: a row per coefficient, those of the weighted "
+        "population being true. *Planned* is over the reported error.",
+        "",
+        _row("people and model", "formula", "epsilon", "sets", "coefficient", "true", "mean error", "RMSE", "reported",
+             "planned", "coverage"),
+        _row(*["---"] * 11),
+    ]  # fmt: skip
+    off, counts = [], []
+    for regression, epsilon in product(REGRESSIONS, WORSE):
+        key = f"{regression} {epsilon}"
+        of = resumed(KEPT_REGRESSIONS, key, REGRESSED, one_regression, regression, epsilon)
+        count = len(of["error"])
+        counts.append(count)
+        rmse, reported = (np.sqrt(np.mean(of[name] ** 2, axis=0)) for name in ("error", "std error"))
+        mean, covered = of["error"].mean(axis=0), of["covered"].mean(axis=0)
+        planned = np.nanmean(of["planned"], axis=0) / reported
+        for k, name in enumerate(names_of(regression)):
+            numbers = (f"{each[k]:.3f}" for each in (regression.truth, mean, rmse, reported, planned, covered))
+            head = (f"{regression.name}, {regression.model}", f"`{regression.formula}`") if not k else ("", "")
+            page.append(_row(*head, f"{epsilon:g}", str(count), name, *numbers))
+        far = np.abs(mean) > 0.3 * reported + 2.0 * rmse / np.sqrt(count)
+        low = covered < COVERAGE[0] - 2.5 * share_error(COVERAGE[0], count)
+        if far.any() or low.any():
+            off.append((regression.name, epsilon))
+    page += _unsure(min(counts))
     assert not off

@@ -48,9 +48,7 @@ SEPARATED = OF_HAZARD["a dummy for each interval"], 1
 """A design and a seed whose public rows have no event in an interval."""
 
 
-SEVERAL = several_rows_studies.Scene(
-    most=4, public=200, within=0.5, private=1500, unlike=True, correlations=(0.3,), epsilons=(LARGE,)
-)
+SEVERAL = several_rows_studies.Scene(most=4, public=200, within=0.5, private=1500, unlike=True, fits=((0.3, LARGE),))
 
 
 def of_shift(draw, mechanism="objective"):
@@ -105,6 +103,10 @@ def of_effect(design):
     return [found[name] for name in ("covered", "ratio covered", "means covered")]
 
 
+def of_weighted_regression():
+    return effects_studies.one_regression(effects_studies.REGRESSIONS[0], LARGE, 3)["covered"]
+
+
 def of_discrete_cells():
     case = importance_studies.Case("discrete", "~ a*g*y", LARGE)
     return [*importance_studies.one_coverage(case, 2).values()]
@@ -134,6 +136,7 @@ COVERED = {
     "missing cells": lambda: of_missing(missing_studies.LOGIT),
     "missing cells, hazard": lambda: of_missing(missing_studies.HAZARD),
     "treatment effect": lambda: of_effect(effects_studies.DESIGNS[0]),
+    "weighted regression": of_weighted_regression,
     "adjusted curves": lambda: of_adjusted_curves(adjusted_curves_studies.DESIGNS[0]),
     "adjusted curves of two causes": lambda: of_adjusted_curves(adjusted_curves_studies.DESIGNS[-1]),
     "adjusted log-rank test": of_adjusted_test,

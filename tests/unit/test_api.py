@@ -15,17 +15,24 @@ FEW_NEED = {"formulaic", "statsmodels", "matplotlib", "scipy.optimize", "scipy.s
 FEW_NEED |= {"hdpstats.audit", "IPython", "ipykernel", "ipywidgets", "rpy2", "r_bridge"}
 
 
-def test_names_are_loaded_when_they_are_asked_for():
-    code = (
-        "import json, sys, hdpstats.api as hdp\nat_once = list(sys.modules)\n"
-        "hdp.Ledger\nledger = list(sys.modules)\nhdp.Logit\nimport hdpstats.formula.api\n"
-        "print(json.dumps([at_once, ledger, list(sys.modules)]))"
-    )
+def modules_after(*lines):
+    """Return the modules that are loaded after each line of a new process."""
+    code = "".join(f"{line}\nloaded.append(list(sys.modules))\n" for line in lines)
+    code = f"import json, sys\nloaded = []\n{code}print(json.dumps(loaded))"
     done = subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True)
-    at_once, ledger, model = map(set, json.loads(done.stdout))
+    return map(set, json.loads(done.stdout))
+
+
+def test_names_are_loaded_when_they_are_asked_for():
+    at_once, ledger = modules_after("import hdpstats.api as hdp", "hdp.Ledger")
     assert LOADED_AT_USE.isdisjoint(at_once)
     assert {"hdpstats.ledger", "sqlalchemy"} <= ledger
     assert {"hdpstats.models", "hdpstats.sites", "scipy", "numba"}.isdisjoint(ledger)
+
+
+@pytest.mark.wide
+def test_a_model_loads_nothing_that_few_need():
+    (model,) = modules_after("import hdpstats.api as hdp\nhdp.Logit\nimport hdpstats.formula.api")
     assert FEW_NEED.isdisjoint(model)
 
 

@@ -155,7 +155,7 @@ def test_export_writes_the_file(run, path, tmp_path):
     code, _, err = run("export", path, tmp_path / "out.xlsx")
     assert code == 2
     assert ".json or .csv" in err
-    assert run("export", path, tmp_path / "missing" / "out.csv")[0] == 1
+    assert run("export", path, tmp_path / "missing" / "out.csv")[0] == 2
 
 
 @pytest.mark.parametrize("words", [["show"], ["verify"], ["export"]])

@@ -143,7 +143,8 @@ SHOWN = {
             "Effect of hormon on event3, differentially private",
             "(epsilon = 4 in all: 2 for the effect, 2 for the propensity model",
             "Records without a value of event3 were left out.",
-            "epsilon = 8, delta = 0",
+            "4-differential privacy (pure) in all: 2 for the fit, 2 for",
+            "epsilon = 10, delta = 0",
         ),
     ),
     "hormonal-treatment-in-r": (

@@ -230,6 +230,13 @@ class HazardSpec(LossSpec):
 
         return WeightedFit(estimate=estimate, at=at)
 
+    def check_listed(self) -> None:
+        """Refuse several rows of a person: covariates that change are those of who is still followed."""
+        if self.study.unit is not None:
+            raise refusal(
+                "clipped_newton of hazards is proved for one row per person: covariates must not vary in time"
+            )
+
     def expected_outcomes(self, *, censoring: str) -> tuple[HazardModel, Outcomes]:
         """Return the model with a cap that ends nobody's follow-up, and the public people in it."""
         public = fitted(self.public)

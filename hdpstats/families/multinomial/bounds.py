@@ -139,6 +139,7 @@ class MultinomialPersonLoss(RowLoss):
             y=table.codes[self.read.response],
             weights=rows.weights * self.row_weights(table),
             person=None if self.most_rows == 1 else table.persons,
+            counts=self.counts(table),
         )
 
 

@@ -146,31 +146,55 @@ class MultinomialSide(WhitenedRows, RakeableSide):
 
         Each block, of two levels, is shrunk by itself: as if ``diag p - pp'`` did not depend on covariates.
         """
-        M, D = self.others, self.geometry.dimension
-        weight, pairs = self.weights * people.mallows, [(k, m) for k in range(M) for m in range(k + 1)]
-        eta = people.predictor(theta.reshape(M, D)).reshape(M, -1)
-        p = probabilities(eta.T).T.reshape(M, *weight.shape)
-        variances = np.array([p[k] * ((k == m) - p[m]) for k, m in pairs])
+        weight = self.weights * people.mallows
+        p, variances = self._raked_variances(theta, people)
         if self.several and self.t is not None:
             size = weight[:, :, None] * np.einsum("bnkm,nm->bnk", _roots_of(p), self.t)
-            scores = [size[:, :, k, None] * people.X for k in range(M)]
-            found = raked_sums(people, weight * variances)
-            found += [raked_meat(people, scores[k], scores[m]) for k, m in pairs]
+            scores = [size[:, :, k, None] * people.X for k in range(self.others)]
+            H = raked_sums(people, weight * variances)
+            J = [raked_meat(people, scores[k], scores[m]) for k, m in self._pairs]
         else:
-            found = raked_sums(people, np.concatenate([weight * variances, weight**2 * variances]))
-        H, J = np.zeros((2, len(weight), self.dimension, self.dimension))
-        for whole, blocks in ((H, found[: len(pairs)]), (J, found[len(pairs) :])):
-            for (k, m), block in zip(pairs, blocks, strict=True):
-                own, other = slice(k * D, (k + 1) * D), slice(m * D, (m + 1) * D)
-                whole[:, own, other], whole[:, other, own] = block, np.swapaxes(block, 1, 2)
-        return Moments(H=records * H, J=records * J)
+            once, twice = weight * variances, weight**2 * variances
+            H = raked_sums(people, once)
+            J = H if np.array_equal(once, twice) else raked_sums(people, twice)
+        return Moments(H=records * self._of_blocks(H), J=records * self._of_blocks(J))
+
+    def raked_hessians(self, thetas: Sequence[FloatArray], *, records: float, people: WhitenedPeople) -> FloatArray:
+        """Return ``H`` of `raked_moments` at some coefficients."""
+        weight, k = self.weights * people.mallows, len(self._pairs)
+        blocks = raked_sums(
+            people, np.concatenate([weight * self._raked_variances(each, people)[1] for each in thetas])
+        )
+        return records * np.stack([self._of_blocks(blocks[k * j : k * j + k]) for j in range(len(thetas))])
+
+    @property
+    def _pairs(self) -> list[tuple[int, int]]:
+        """The levels of each block on or below the diagonal."""
+        return [(k, m) for k in range(self.others) for m in range(k + 1)]
+
+    def _raked_variances(self, theta: FloatArray, people: WhitenedPeople) -> tuple[FloatArray, FloatArray]:
+        """Return chances (M, B, n) of raked people's rows, and their covariances of each pair of levels (k, B, n)."""
+        M, shape = self.others, people.mallows.shape
+        eta = people.predictor(theta.reshape(M, -1)).reshape(M, -1)
+        p = probabilities(eta.T).T.reshape(M, *shape)
+        return p, np.array([p[k] * ((k == m) - p[m]) for k, m in self._pairs])
+
+    def _of_blocks(self, blocks: list[FloatArray]) -> FloatArray:
+        """Return matrices (B, M D, M D) from the blocks (B, D, D) of each pair of levels."""
+        D = self.geometry.dimension
+        whole = np.zeros((len(blocks[0]), self.dimension, self.dimension))
+        for (k, m), block in zip(self._pairs, blocks, strict=True):
+            own, other = slice(k * D, (k + 1) * D), slice(m * D, (m + 1) * D)
+            whole[:, own, other], whole[:, other, own] = block, np.swapaxes(block, 1, 2)
+        return whole
 
     def raked_hessian_change(self, theta: FloatArray, steps: FloatArray, *, people: WhitenedPeople) -> FloatArray:
         """Return how curvature over raked people changes; see `RakeableSide.raked_hessian_change`."""
         total = np.zeros((len(people.weights), self.dimension))
         for step in steps:
-            for sign in (1.0, -1.0):
-                total += sign * self.raked_moments(theta + sign * step, records=1.0, people=people).H @ step
+            ahead, back = self.raked_hessians([theta + step, theta - step], records=1.0, people=people)
+            total += ahead @ step
+            total -= back @ step
         return total
 
     def at_radii(self, geometries: Sequence[Geometry], *, records: float) -> Moments:
@@ -306,12 +330,16 @@ def _of_levels(size: FloatArray, X: FloatArray) -> FloatArray:
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class _Standardised:
-    """The terms of levels as rows of one predictor: ``X`` (n M, M D), ``person``, ``weights`` and ``t`` (n M,)."""
+    """The terms of levels as rows of one predictor: ``X`` (n M, M D), ``person``, ``weights`` and ``t`` (n M,).
+
+    ``variances`` (n, M, M) are those of the levels' indicators under the model.
+    """
 
     X: FloatArray
     person: IntArray
     weights: FloatArray
     t: FloatArray
+    variances: FloatArray
 
 
 def _standardised(rows: MultinomialRows, theta: FloatArray) -> _Standardised:
@@ -325,6 +353,7 @@ def _standardised(rows: MultinomialRows, theta: FloatArray) -> _Standardised:
         person=np.repeat(person, M),
         weights=np.repeat(rows.weights, M),
         t=np.einsum("nab,nb->na", inverse, residual).ravel(),
+        variances=root @ root,
     )
 
 
@@ -332,7 +361,9 @@ def _adjusted(rows: MultinomialRows, theta: FloatArray, inverse: FloatArray) -> 
     """Return standardised residuals (n, M), each person's adjusted for few people."""
     of = _standardised(rows, theta)
     ones = np.ones(len(of.t))
-    found = adjusted(of.X, of.person, weights=of.weights, curvatures=ones, scores=of.t, inverse=inverse)
+    found = adjusted(
+        of.X, of.person, weights=of.weights, curvatures=ones, scores=of.t, inverse=inverse, variances=of.variances
+    )
     return found.reshape(-1, rows.others)
 
 
@@ -340,7 +371,13 @@ def _meat_of_people(rows: MultinomialRows, theta: FloatArray, inverse: FloatArra
     """Return the sum of outer products of people's scores, adjusted for few people where ``inverse`` is given."""
     of = _standardised(rows, theta)
     return clustered_meat(
-        of.X, of.person, weights=of.weights, curvatures=np.ones(len(of.t)), scores=of.t, inverse=inverse
+        of.X,
+        of.person,
+        weights=of.weights,
+        curvatures=np.ones(len(of.t)),
+        scores=of.t,
+        inverse=inverse,
+        variances=of.variances,
     )
 
 

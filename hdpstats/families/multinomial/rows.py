@@ -3,6 +3,7 @@
 ``theta`` has shape (M D,), coefficients level by level.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import final
@@ -11,7 +12,7 @@ import numpy as np
 from mpmath import MPContext, mpf
 
 from hdpstats._base.typing import ExactArray, FloatArray, IntArray
-from hdpstats.families.base import added_by_person, added_in_grid_steps, number_of_people, summed
+from hdpstats.families.base import added_by_person, added_in_grid_steps, cut_and_summed, number_of_people, summed
 from hdpstats.losses.multinomial import (
     exact_residuals,
     probabilities,
@@ -45,6 +46,7 @@ class MultinomialRows(Rows):
     """Rows ``X`` (n, D), outcomes ``y`` (n,) from 0 to ``others``, total weights (n,).
 
     ``person`` (n,) says whose each row is, from 0, those of a person together; None where every row is a person.
+    ``counts`` (n,) is what the number of a person's rows makes of each, a factor of ``weights``; None stands for 1.
     """
 
     others: int
@@ -52,6 +54,7 @@ class MultinomialRows(Rows):
     y: IntArray
     weights: FloatArray
     person: IntArray | None = None
+    counts: FloatArray | None = None
 
     @property
     def count(self) -> int:
@@ -162,9 +165,16 @@ class MultinomialRows(Rows):
 
     def scores(self, theta: FloatArray) -> FloatArray:
         """Return the gradient of each person's weighted loss (people, M D)."""
-        left = self.weights[:, None] * residuals(self.predictor(theta), self.y)
-        of_rows = np.concatenate([self.X.T * column for column in left.T]).T
+        of_rows = self._scores_of_rows(theta)
         return of_rows if self.person is None else summed(self.person, of_rows, people=self.count)
+
+    def cut_scores(self, theta: FloatArray, cut: Callable[[FloatArray], FloatArray]) -> FloatArray:
+        """Return people's scores, cut row by row; see `Rows.cut_scores`."""
+        return cut_and_summed(self.person, self.counts, self._scores_of_rows(theta), cut, people=self.count)
+
+    def _scores_of_rows(self, theta: FloatArray) -> FloatArray:
+        left = self.weights[:, None] * residuals(self.predictor(theta), self.y)
+        return np.concatenate([self.X.T * column for column in left.T]).T
 
     def losses(self, theta: FloatArray) -> FloatArray:
         """Return each person's weighted loss (people,)."""

@@ -24,6 +24,7 @@ from hdpstats.families.spec import (
     checked_row_norm,
     fitted,
     of_model,
+    outcomes_of_rows,
     rows_of_people,
     several_rows,
 )
@@ -189,7 +190,10 @@ class MultinomialSpec(RowSpec):
     def expected_outcomes(self, *, censoring: str) -> tuple[MultinomialModel, Outcomes]:  # noqa: ARG002
         """Return public people with every level of the outcome."""
         side = fitted(self.public).at_radius(RADIUS)
-        levels = LevelOutcomes(others=self.others, X=side.X, weights=side.weights * side.mallows)
+        rows, weights = outcomes_of_rows(side, self.several, side.t), side.weights * side.mallows
+        if rows is not None:
+            weights = weights / rows.counts
+        levels = LevelOutcomes(others=self.others, X=side.X, weights=weights, rows=rows)
         return self.model_at(side.geometry), levels
 
     def to_terms(self, model: QueryModel) -> FloatArray:

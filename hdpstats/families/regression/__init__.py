@@ -9,4 +9,5 @@
 * ``public``: The public side: rows, whitened rows, and a public fit that is always there.
 * ``rows``: Rows of a regression: losses of one linear predictor, exactly added.
 * ``spec``: A regression on a study: the loss with all its numbers, the public side, the query that a fit asks.
+* ``weighted``: The public side of a regression among people who are weighted by their chance of treatment.
 """

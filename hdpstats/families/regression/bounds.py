@@ -9,6 +9,17 @@ of these bounds, and in the time it takes it is a row like any other.
 Where people have several rows, these weigh at most ``W`` together (`hdpstats.families.several_rows`): gradients, in any
 norm, and traces are at most ``W`` times those of a row, and a Hessian has a rank of at most the number of rows. The
 determinant is coupled as that of one row is (`hdpstats.privacy.sensitivity`).
+
+**Weights by propensity.** Where people are weighted by their chance of treatment, ``a`` is an overlap weight
+(`hdpstats.families.overlap_weights`): a number from 0 to 1 that is a function of the own row, at coefficients that are
+public when the query is asked. So every bound above holds with ``a_max = 1``. *Proof.* Given the row ``a`` is a
+constant factor of the row's loss. The loss stays convex and its gradient stays ``a w l'(eta) x``, a nonnegative
+multiple, by ``a <= 1``, of that of the unweighted row: of the same direction and sign, in any norm no longer, and of a
+Hessian that is positive semidefinite, of rank one, with a trace that is no larger. Neighbours are bounded by the sum of
+what any two rows may contribute, or by what one may: a change of the treatment, or of a covariate, changes the weight
+with the rest of the row, and both rows are within the bounds. QED. The coefficients come from releases of the same
+people, whose cost is added to it by sequential composition (`hdpstats.privacy.budget.Guarantee.resting_on`). A row that
+lacks a cell which only the weight reads weighs 0 as well.
 """
 
 import math
@@ -32,6 +43,7 @@ from hdpstats.families.base import (
     several_work,
     stacking_work,
 )
+from hdpstats.families.overlap_weights import weighting_design
 from hdpstats.families.parted import people_in_parts
 from hdpstats.families.regression.one_pass import StoredRows, everywhere, stored_rows
 from hdpstats.families.regression.rows import RegressionRows, linear_work, row_error
@@ -172,7 +184,8 @@ class RegressionPersonLoss(RowLoss):
     def work(self, rows: int) -> LossWork:
         """Return what rows take at most."""
         sums = linear_work(rows, self.dimension, functions=self.loss.functions, in_one_loop=self.loss.in_one_loop)
-        found = row_work(self.read.whitening_work(rows), rows, sums, functions=self.loss.functions)
+        read = self.read.whitening_work(rows) + self.weighting_work(rows)
+        found = row_work(read, rows, sums, functions=self.loss.functions)
         return found if self.most_rows == 1 else several_work(found, rows, self.dimension, columns=len(self.needs))
 
     @property
@@ -193,13 +206,13 @@ class RegressionPersonLoss(RowLoss):
 
     def _stored(self, bounds: RowBounds, table: AdmittedTable) -> StoredRows:
         """Return the rows of a partition, of which the scores are summed while they are read."""
-        weights, offset = self.model.weights, self.model.offset
+        offset, plain = self.model.offset, self.model.weights is None and self.model.overlap is None
         return stored_rows(
             self.read,
             self.model.geometry,
             table,
             y=self.response.of(table),
-            weights=everywhere(1.0) if weights is None else table.numeric[weights],
+            weights=everywhere(1.0) if plain else self.case_weights(table),
             offset=(everywhere(0.0) if offset is None else table.numeric[offset]) / self.response.stretch,
             bits=score_bits(bounds.summand),
         )
@@ -219,6 +232,7 @@ class RegressionPersonLoss(RowLoss):
             offset=numbers_of(table, self.model.offset, otherwise=0.0) / self.response.stretch,
             bounds=self._bounds,
             person=None if self.most_rows == 1 else table.persons,
+            counts=self.counts(table),
         )
 
     @property
@@ -261,6 +275,7 @@ def regression_person_loss(model: RegressionModel, schema: Schema, *, most_rows:
         largest_weight=declared_bound(schema, model.weights, kind="weight", default=1.0),
         largest_offset=declared_bound(schema, model.offset, kind="offset", default=0.0),
         most_rows=most_rows,
+        propensity=None if model.weighting is None else weighting_design(model.weighting, schema),
     )
     made(model.loss, model.parameters, model.table, person_loss.response)
     return person_loss

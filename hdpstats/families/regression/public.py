@@ -36,6 +36,7 @@ from hdpstats.public.moments import (
     PublicFit,
     WhitenedRows,
     averaged_squares,
+    averaged_sum,
     averaged_sums,
     coefficient_parts,
     each_column,
@@ -217,6 +218,14 @@ class WhitenedPublic(WhitenedRows, RakeableSide, SandwichSide):
             return averaged_squares(X, *parts, records=records, levelled=levelled)
         H, J = (X.T @ (each[:, None] * X) for each in (curvatures, meat))
         return averaged_sums(H, J, records=records, people=self.people, levelled=levelled)
+
+    def hessian(self, theta: FloatArray, *, records: float) -> FloatArray:
+        """Return ``H`` of `moments`."""
+        if self.several:
+            return self.moments(theta, records=records).H
+        curvatures = self.weights * self.mallows * self._typical(theta)[0]
+        H = self.X.T @ (curvatures[:, None] * self.X)
+        return averaged_sum(H, records=records, people=self.people, levelled=self._levelled)
 
     def _of_people(
         self, curvature: FloatArray, square: FloatArray, *, records: float, row_weights: FloatArray | None
@@ -406,10 +415,7 @@ class WhitenedPublic(WhitenedRows, RakeableSide, SandwichSide):
 
     def raked_moments(self, theta: FloatArray, *, records: float, people: WhitenedPeople) -> Moments:
         """Return ``H`` and ``J`` of ``records`` people who are raked public ones; see `PublicSide.raked_moments`."""
-        eta, own = people.predictor(theta) + self.offset, self.X @ theta + self.offset
-        curvature, square = self.loss.over(eta, own=own, y=self.y)
-        if self.bread is not None:
-            curvature, _ = self.bread.over(eta, own=own, y=self.y)
+        curvature, square = self._over(theta, people)
         weight = self.weights * people.mallows
         if self.several and self.t is not None:
             (H,) = raked_sums(people, (weight * curvature)[None])
@@ -417,6 +423,20 @@ class WhitenedPublic(WhitenedRows, RakeableSide, SandwichSide):
             return Moments(H=records * H, J=records * raked_meat(people, size[:, :, None] * people.X))
         found = raked(people, weight * curvature, weight**2 * square)
         return Moments(H=records * found.H, J=records * found.J)
+
+    def raked_hessians(self, thetas: Sequence[FloatArray], *, records: float, people: WhitenedPeople) -> FloatArray:
+        """Return ``H`` of `raked_moments` at some coefficients."""
+        weight = self.weights * people.mallows
+        curvatures = np.stack([weight * self._over(each, people)[0] for each in thetas])
+        return records * np.stack(raked_sums(people, curvatures))
+
+    def _over(self, theta: FloatArray, people: WhitenedPeople) -> tuple[FloatArray, FloatArray]:
+        """Return the curvature and the squared score of each row of raked people (B, n)."""
+        eta, own = people.predictor(theta) + self.offset, self.X @ theta + self.offset
+        curvature, square = self.loss.over(eta, own=own, y=self.y)
+        if self.bread is not None:
+            curvature, _ = self.bread.over(eta, own=own, y=self.y)
+        return curvature, square
 
     def raked_hessian_change(self, theta: FloatArray, steps: FloatArray, *, people: WhitenedPeople) -> FloatArray:
         """Return how curvature over raked people changes; see `RakeableSide.raked_hessian_change`."""
@@ -476,13 +496,7 @@ def whitened_public(
         columns = np.asfortranarray(whitened.X[real])  # by columns, as compiled loops take them
         seen = RegressionRows.of(loss, columns, rows.y[real], weights=rows.weights[real], offset=rows.offset[real])
         seen = replace(seen, person=None if rows.person is None else rows.person[real])
-        curved, first = replace(seen, loss=bread or loss), int(design.intercept)
-        if loss.robust:
-            fit = _robust_fit(seen, curved, first=first)
-        else:
-            meat = None if rows.person is None else partial(_meat_at, curved)
-            fit = likelihood_fit(seen, curved, first=first, meat_of_people=meat)
-        fit = spread_where_unknown(replace(fit, parts=each_column(coefficient_parts(geometry))), seen.X)
+        fit = fitted_public(seen, geometry, bread=bread)
         if seen.person is not None and seen.count >= FEWEST_ROWS:
             t = np.zeros(len(rows.X))
             t[real] = _residuals(seen, replace(seen, loss=bread or loss), theta=fit.theta)
@@ -506,6 +520,18 @@ def whitened_public(
         t=t,
         most=1.0 if several is None else float(several.total),
     )
+
+
+def fitted_public(seen: RegressionRows, geometry: Geometry, *, bread: PredictorLoss | None = None) -> PublicFit:
+    """Return the fit to public rows that are whitened by a geometry; ``bread`` is the loss whose curvature counts."""
+    loss, first = seen.loss, int(geometry.intercept)
+    curved = replace(seen, loss=bread or loss)
+    if loss.robust:
+        fit = _robust_fit(seen, curved, first=first)
+    else:
+        meat = None if seen.person is None else partial(_meat_at, curved)
+        fit = likelihood_fit(seen, curved, first=first, meat_of_people=meat)
+    return spread_where_unknown(replace(fit, parts=each_column(coefficient_parts(geometry))), seen.X)
 
 
 _Rows = TypeVar("_Rows", RegressionRows, MultinomialRows)

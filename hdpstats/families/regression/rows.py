@@ -14,7 +14,7 @@ from mpmath import MPContext, mpf
 
 from hdpstats._base.typing import ExactArray, FloatArray, IntArray
 from hdpstats._base.work import Operations
-from hdpstats.families.base import added_by_person, number_of_people, summed
+from hdpstats.families.base import added_by_person, cut_and_summed, number_of_people, summed
 from hdpstats.losses import PredictorLoss
 from hdpstats.records.sandwich import SandwichPart
 from hdpstats.solvers.kernels import (
@@ -88,6 +88,7 @@ class RegressionRows(BoundedRows):
     Private rows are within their declared bounds.
 
     ``person`` (n,) says whose each row is, from 0, those of a person together; None where every row is a person.
+    ``counts`` (n,) is what the number of a person's rows makes of each, a factor of ``weights``; None stands for 1.
     """
 
     loss: PredictorLoss
@@ -96,6 +97,7 @@ class RegressionRows(BoundedRows):
     weights: FloatArray
     offset: FloatArray
     person: IntArray | None = None
+    counts: FloatArray | None = None
 
     @classmethod
     def of(
@@ -257,9 +259,16 @@ class RegressionRows(BoundedRows):
 
     def scores(self, theta: FloatArray) -> FloatArray:
         """Return the gradient of each person's weighted loss (people, D)."""
-        eta = row_products(self.X, theta) + self.offset
-        of_rows = np.asarray((self.weights * self.loss.score(eta, self.y))[:, None] * self.X)
+        of_rows = self._scores_of_rows(theta)
         return of_rows if self.person is None else summed(self.person, of_rows, people=self.count)
+
+    def cut_scores(self, theta: FloatArray, cut: Callable[[FloatArray], FloatArray]) -> FloatArray:
+        """Return people's scores, cut row by row; see `Rows.cut_scores`."""
+        return cut_and_summed(self.person, self.counts, self._scores_of_rows(theta), cut, people=self.count)
+
+    def _scores_of_rows(self, theta: FloatArray) -> FloatArray:
+        eta = row_products(self.X, theta) + self.offset
+        return np.asarray((self.weights * self.loss.score(eta, self.y))[:, None] * self.X)
 
     def losses(self, theta: FloatArray) -> FloatArray:
         """Return each person's weighted loss (people,)."""

@@ -4,13 +4,14 @@ Numbers of a loss that were left out come from public facts. Arguments are check
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
 from typing import ClassVar, Self, final
 
 import numpy as np
+from scipy.special import expit
 
 from hdpstats._base.errors import ArgumentError, HdpWarning, MechanismError
 from hdpstats._base.typing import FloatArray
@@ -20,10 +21,19 @@ from hdpstats.families.regression.bounds import RegressionPersonLoss
 from hdpstats.families.regression.likelihood import classical_fit, clustered_fit, maximum_likelihood
 from hdpstats.families.regression.public import PublicRows, WhitenedPublic, public_rows, whitened_public
 from hdpstats.families.regression.rows import RegressionRows
+from hdpstats.families.regression.weighted import (
+    OF_MEANS,
+    WeightedPublic,
+    WeightedSampleRows,
+    weighted_fit,
+    weighted_public,
+)
 from hdpstats.families.row_spec import RowSpec
 from hdpstats.families.several_rows import SeveralRows, row_weights
 from hdpstats.families.spec import (
     FIXED,
+    FROM_PUBLIC,
+    FROM_SCHEMA,
     RADIUS,
     TIES,
     Risk,
@@ -38,6 +48,7 @@ from hdpstats.families.spec import (
     of_model,
     offset_column,
     offsets,
+    outcomes_of_rows,
     refusal,
     rows_of_people,
     sample_rows,
@@ -49,22 +60,33 @@ from hdpstats.formulas.column_space import CanonicalDesign, canonical_design
 from hdpstats.formulas.design import reference_matrix
 from hdpstats.formulas.knots import with_public_knots
 from hdpstats.formulas.outcome import Response, design_of, made, response_of
+from hdpstats.inference.overlap_errors import WeightedPeople
 from hdpstats.losses import BY_NAME, ListedLoss, LogisticLoss, PredictorLoss, SmoothedQuantile, Table, options
 from hdpstats.losses.base import OutcomeFacts
 from hdpstats.losses.options import LossOption
 from hdpstats.mechanisms.perturbation import ObjectivePerturbation
 from hdpstats.mechanisms.perturbation.request import RegressionCost
 from hdpstats.public.enough import FEWEST_ROWS, least_rows
-from hdpstats.public.row_weights import UnseenPeople
+from hdpstats.public.row_weights import Allowance, UnseenPeople
 from hdpstats.records.averages import CohortMoments
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, whiten
 from hdpstats.records.model import QueryModel, RegressionModel
 from hdpstats.records.query import LEAST_SMOOTHING, MechanismOptions
 from hdpstats.results import ModelFacts
+from hdpstats.results.facts import design_of as design_of_result
+from hdpstats.results.propensity import Weighting, checked_weighting, raked_people, rows_for_errors
 from hdpstats.schema.schema import declared_column
 from hdpstats.sites import Study
 from hdpstats.sites.study import checked_study
+
+FROM_WEIGHTED = (
+    "Predicted from public people who stand for the private ones, weighted by the released propensity model: outcomes "
+    "given covariates are taken to be distributed as theirs."
+)
+
+NOTHING = 1e-20
+"""A covariance of whitened coefficients that is rounding error."""
 
 MOST_COUNTS = 200
 """The largest count up to which counts are listed."""
@@ -195,6 +217,8 @@ class RegressionSpec(RowSpec):
         The public side; None where public rows are absent or too few for a geometry.
     several : SeveralRows or None
         How rows of a person count; None where a person has one.
+    overlap : Weighting or None
+        How people are weighted by their chance of treatment; None where they are not.
     """
 
     name: str
@@ -206,8 +230,9 @@ class RegressionSpec(RowSpec):
     weights: str | None
     offset: str | None
     row_norm: float | None
-    public: WhitenedPublic | None
+    public: WhitenedPublic | WeightedPublic | None
     several: SeveralRows | None = None
+    overlap: Weighting | None = None
     kind: ClassVar[str] = RegressionModel.kind
 
     @property
@@ -227,10 +252,7 @@ class RegressionSpec(RowSpec):
         )
         if chosen.parameters == self.chosen.parameters:
             return self
-        public = _public(
-            self.study, self.asked.design, chosen, weights=self.weights, offset=self.offset, several=self.several
-        )
-        return replace(self, chosen=chosen, public=public)
+        return replace(self, chosen=chosen)._with_public()
 
     @property
     def loss(self) -> PredictorLoss:
@@ -244,8 +266,11 @@ class RegressionSpec(RowSpec):
 
     @property
     def meat(self) -> float | None:
-        """The declared bound on a person's weight times the loss's own; None where it has none."""
-        return None if self.loss.meat is None else self._heaviest * self.loss.meat
+        """The declared bound on a person's weight times the loss's own; None where it has none, or none holds.
+
+        Estimated weights by propensity make a score's covariance another than its Hessian.
+        """
+        return None if self.loss.meat is None or self.overlap is not None else self._heaviest * self.loss.meat
 
     @property
     def _heaviest(self) -> float:
@@ -254,17 +279,25 @@ class RegressionSpec(RowSpec):
 
     def candidates(self, delta: Fraction) -> tuple[MechanismOptions, ...]:
         """Return objective perturbation, with a delta, public people and one row each also noisy Newton steps."""
-        return RowSpec.candidates(self, delta) if self.several is None else (ObjectivePerturbation(),)
+        plain = self.several is None and self.overlap is None
+        return RowSpec.candidates(self, delta) if plain else (ObjectivePerturbation(),)
+
+    @property
+    def assumption(self) -> str:
+        """What predicted errors rest on, in words."""
+        if self.overlap is not None:
+            return FROM_WEIGHTED
+        return FROM_SCHEMA if self.public is None else FROM_PUBLIC
 
     @property
     def loss_words(self) -> str:
         """The loss, in words."""
-        return f"the {self.loss.name} loss"
+        return f"the {self.loss.name} loss" if self.overlap is None else "people weighted by a propensity model"
 
     @property
     def releases_sandwich(self) -> bool:
         """Yes, where public rows say how large private people's parts are, of people with several rows by outcomes."""
-        return self.public is not None and (self.several is None or self.public.known)
+        return isinstance(self.public, WhitenedPublic) and (self.several is None or self.public.known)
 
     @property
     def origin(self) -> FloatArray:
@@ -286,6 +319,7 @@ class RegressionSpec(RowSpec):
         None, too, for several rows of a person where public people do not tell how these correlate.
         """
         told = self.several is None or (self.public is not None and self.public.known)
+        told = told and self.overlap is None  # a propensity model's description has told them
         return (None, ()) if self.loss.raked and told else None
 
     @property
@@ -299,7 +333,9 @@ class RegressionSpec(RowSpec):
         return self.response.stretch
 
     def risk(self, values: FloatArray, cause: object) -> Risk:
-        """Return the order by a binary outcome's linear predictor."""
+        """Return the order by a binary outcome's linear predictor; people who are evaluated are not weighted."""
+        if self.overlap is not None:
+            raise MechanismError("evaluate counts each person once, and this model is of weighted people (weighting=)")
         if self.loss.name != LogisticLoss.name:
             return RowSpec.risk(self, values, cause)
         return Risk(
@@ -314,8 +350,8 @@ class RegressionSpec(RowSpec):
 
     @property
     def fits_weighted(self) -> bool:
-        """Yes."""
-        return True
+        """Yes, of people who are not weighted by their chance of treatment."""
+        return self.overlap is None
 
     @property
     def fits_cells(self) -> bool:
@@ -357,16 +393,25 @@ class RegressionSpec(RowSpec):
 
     def expected_outcomes(self, *, censoring: str) -> tuple[RegressionModel, Outcomes]:  # noqa: ARG002
         """Return public people with outcomes 0 and 1, with every count, or with everybody's residuals."""
-        side = fitted(self.public).at_radius(RADIUS)
+        public = self.public
+        if isinstance(public, WeightedPublic):
+            raise refusal("clipped_newton does not count people weighted by their chance of treatment")
+        side = fitted(public).at_radius(RADIUS)
         loss, weights, offset = self.loss, side.weights * side.mallows, side.offset
+        rows = outcomes_of_rows(side, self.several, side.t)
+        if rows is not None:
+            weights = weights / rows.counts
         outcomes: Outcomes
         if isinstance(loss, ListedLoss):
-            outcomes = ListedOutcomes(loss=loss, X=side.X, weights=weights, offset=offset)
+            outcomes = ListedOutcomes(loss=loss, X=side.X, weights=weights, offset=offset, rows=rows)
         elif side.y is not None and side.fit is not None:
             theta = side.fit.theta
             residuals = centred_residuals(side.y - side.X @ theta - offset)
+            if rows is not None:  # their own are scores, of a standard deviation that residuals tell
+                spread = np.sqrt(np.mean(loss.score(np.zeros(len(residuals)), residuals) ** 2))
+                rows = replace(rows, t=rows.t / max(float(spread), 1e-300))
             outcomes = ResidualOutcomes(
-                loss=loss, X=side.X, weights=weights, offset=offset, residuals=residuals, theta=theta
+                loss=loss, X=side.X, weights=weights, offset=offset, rows=rows, residuals=residuals, theta=theta
             )
         else:
             raise refusal("clipped_newton needs public outcomes, whose residuals private ones are taken to have")
@@ -390,6 +435,8 @@ class RegressionSpec(RowSpec):
     def classical(self) -> str:
         """How public rows alone are fitted, in words."""
         several = "" if self.several is None else ", errors over people (GEE, independence working correlation)"
+        if self.overlap is not None:
+            several = " weighted by overlap weights, errors by stacked equations with the propensity model"
         return f"{self.loss.classical} on public rows{several}"
 
     def model_at(self, geometry: Geometry) -> RegressionModel:
@@ -403,7 +450,19 @@ class RegressionSpec(RowSpec):
             parameters=self.chosen.parameters,
             table=self.chosen.table,
             correlation=None if self.several is None else self.several.correlation,
+            weighting=None if self.overlap is None else self.overlap.record,
         )
+
+    def allowance(self, model: QueryModel) -> Allowance | None:
+        """Return what weights of rows may do to an estimate.
+
+        It is None for people weighted by their chance of treatment where weights do nothing to it: where no row can be
+        so long, or where all rows are shortened alike, as those of two arms that weigh the same are.
+        """
+        found = RowSpec.allowance(self, model)
+        if self.overlap is None or found is None:
+            return found
+        return found if float(np.max(np.abs(found.covariance))) > NOTHING else None
 
     def cost(self, epsilon: Fraction, *, share: Fraction) -> RegressionCost:
         """Return what noise and what ridge a site's epsilon asks for."""
@@ -469,17 +528,28 @@ class RegressionSpec(RowSpec):
             loss=self.chosen.label,
             exponentiated=self.chosen.exponentiated,
             several_rows=None if self.several is None else rows_of_people(self.study, self.several, self.needs),
+            propensity=None if self.overlap is None else self.overlap.propensity.formula,
         )
 
     def with_correlation(self, correlation: float) -> Self:
         """Return the model with another ``r``, of people with several rows."""
         if self.several is None or self.several.correlation == correlation:
             return self
-        several = replace(self.several, correlation=correlation)
+        return replace(self, several=replace(self.several, correlation=correlation))._with_public()
+
+    def opened(self, row_norm: object) -> Self:
+        """Return the model with its public side, and the declared bound on rows where there is none."""
+        found = self._with_public()
+        return replace(found, row_norm=checked_row_norm(row_norm, has_public=found.public is not None))
+
+    def _with_public(self) -> Self:
+        """Return the model with the public side that belongs to all else."""
+        if self.overlap is not None:
+            return replace(self, public=_weighted(self.study, self.asked, self.chosen, self.overlap))
         public = _public(
-            self.study, self.asked.design, self.chosen, weights=self.weights, offset=self.offset, several=several
+            self.study, self.asked.design, self.chosen, weights=self.weights, offset=self.offset, several=self.several
         )
-        return replace(self, several=several, public=public)
+        return replace(self, public=public)
 
     def likelihood(self, *, small_sample: bool = False) -> tuple[Estimate, int]:
         """Return the ordinary fit to the public rows as they are; of a person with several, as many as are used.
@@ -487,6 +557,8 @@ class RegressionSpec(RowSpec):
         Errors are then over people, for a ``small_sample`` corrected (`hdpstats.families.regression.clustered`).
         """
         response, several = self.response, self.several
+        if self.overlap is not None:
+            return self._weighted_likelihood(self.overlap)
         outcome = [name for name in (response.stop, response.column) if name is not None]
         rows = self.public_rows(self.needs, outcome=outcome)
         if several is not None:
@@ -506,12 +578,39 @@ class RegressionSpec(RowSpec):
         else:
             observed = replace(observed, person=rows.persons)
             estimate = clustered_fit(observed, terms=self.design.names, small_sample=small_sample)
-        scaled = replace(
+        return self._scaled(estimate), rows.rows
+
+    def _scaled(self, estimate: Estimate) -> Estimate:
+        """Return an estimate on the scale of the loss in the outcome's unit."""
+        return replace(
             estimate,
-            values=response.stretch * estimate.values + self.origin,
-            sampling=response.stretch**2 * estimate.sampling,
+            values=self.stretch * estimate.values + self.origin,
+            sampling=self.stretch**2 * estimate.sampling,
         )
-        return scaled, rows.rows
+
+    def _weighted_likelihood(self, overlap: Weighting) -> tuple[Estimate, int]:
+        """Return the fit to public rows that are weighted by a propensity model of the same rows."""
+        propensity = overlap.propensity
+        if propensity.guarantee is not None:
+            raise ArgumentError(
+                "weighting: fit_public needs that of the public rows, hdp.propensity(formula, study).fit_public()"
+                ".weights(): public people's treatment does not follow the private model",
+                argument="weighting",
+            )
+        design = design_of_result(propensity.fit)
+        rows, whole = (self.public_rows(needs, outcome=[self.response.column]) for needs in (self.needs, design.needs))
+        table = self.study.public
+        lacking = np.zeros(whole.rows, dtype=bool)
+        if table is not None:
+            lacking = ~table.complete(self.needs)[table.complete(design.needs)]
+        sample = WeightedSampleRows(
+            rows=RegressionRows.of(self.loss, self.design.evaluate_unclipped(rows), self.response.unclipped(rows)),
+            X=design.evaluate_unclipped(whole),
+            treated=whole.numeric[design.response],
+            coefficients=propensity.estimate.values,
+            lacking=lacking,
+        )
+        return self._scaled(weighted_fit(sample, terms=self.design.names)), rows.rows
 
 
 def open_regression(
@@ -524,6 +623,7 @@ def open_regression(
     offset: object = None,
     row_norm: object = None,
     correlation: object = "person",
+    weighting: object = None,
 ) -> RegressionSpec:
     """Check the arguments against the schema and prepare the public side."""
     study = checked_study(data)
@@ -537,7 +637,10 @@ def open_regression(
     shift = offset_column(study, offset, design)
     asked = canonical_design(design, study.schema)
     chosen = chosen_loss(option, asked.design, study, weights=weight_column, offset=shift)
-    public = _public(study, asked.design, chosen, weights=weight_column, offset=shift, several=several)
+    overlap = None
+    if weighting is not None:
+        overlap = checked_weighting(weighting, study)
+        _check_weighted(overlap, study, design, chosen, given={"weights": weights, "offset": shift})
     return RegressionSpec(
         name=name,
         study=study,
@@ -547,10 +650,11 @@ def open_regression(
         chosen=chosen,
         weights=weight_column,
         offset=shift,
-        row_norm=checked_row_norm(row_norm, has_public=public is not None),
-        public=public,
+        row_norm=None,
+        public=None,
         several=several,
-    )
+        overlap=overlap,
+    ).opened(row_norm)
 
 
 def _public(
@@ -572,3 +676,77 @@ def _public(
     side = whitened_public(whole, design, chosen.loss, bread=chosen.bread, several=several)
     unseen = UnseenPeople.of(design, design.needs, study.schema, side.geometry)
     return replace(side, unseen=unseen.unlike(intercept=side.geometry.intercept))
+
+
+def _check_weighted(
+    overlap: Weighting, study: Study, design: Design, chosen: ChosenLoss, *, given: Mapping[str, object]
+) -> None:
+    """Refuse a regression that a weighting by propensity is not worked out for."""
+    for name, value in given.items():
+        if value is not None:
+            raise ArgumentError(f"{name} must be left out with weighting=", argument=name)
+    if not isinstance(chosen.loss, OF_MEANS):
+        raise ArgumentError(
+            "weighting is for hdpf.logit, hdpf.linear (least squares) and hdpf.poisson, whose scores are the mean less "
+            f"the outcome, not for the {chosen.loss.name} loss",
+            argument="weighting",
+        )
+    propensity = design_of_result(overlap.propensity.fit)
+    treatment, others = overlap.treatment, propensity.needs
+    outcome, *terms = design.needs
+    if outcome in others:
+        raise ArgumentError(
+            f"weighting: the outcome {outcome!r} must not be the treatment or a covariate of the propensity model",
+            argument="weighting",
+        )
+    if treatment not in terms:
+        raise ArgumentError(
+            f"weighting: the formula must have the treatment {treatment} among its terms, as in "
+            f"'{outcome} ~ {treatment}'",
+            argument="weighting",
+        )
+    unbalanced = [name for name in terms if name not in others]
+    if unbalanced:
+        raise ArgumentError(
+            f"weighting: the arms are balanced in the covariates of the propensity model alone, and "
+            f"{', '.join(unbalanced)} is none of them; put it into the propensity model, or leave it out",
+            argument="weighting",
+        )
+    if study.public is None:
+        raise ArgumentError(
+            "weighting needs public rows with the outcome, the treatment and the covariates, on which standard errors "
+            "rest; give the study public=",
+            argument="public",
+        )
+
+
+def _weighted(study: Study, asked: CanonicalDesign, chosen: ChosenLoss, overlap: Weighting) -> WeightedPublic:
+    """Return the public side of people weighted by their chance of treatment, or refuse too few public rows."""
+    fit, response = overlap.propensity.fit, chosen.response
+    standing, propensity, table = rows_for_errors(study, overlap, (response.column,), what="a weighted regression")
+    people, weights = raked_people(fit, study.public)
+    kept = WeightedPeople.places(len(weights))
+    n, treatment = people.rows, overlap.treatment
+    arms = tuple(
+        asked.design.matrix(replace(people, numeric={**people.numeric, treatment: np.full(n, arm)}))[kept]
+        for arm in (0.0, 1.0)
+    )
+    X, treated = propensity.matrix(table), table.numeric[treatment]
+    e = expit(X @ fit.estimate.values)
+    rows = PublicRows(
+        table=table,
+        X=asked.design.matrix(table),
+        y=response.of(table),
+        weights=np.where(treated == 1.0, 1.0 - e, e),
+        offset=np.zeros(table.rows),
+    )
+    return weighted_public(
+        rows,
+        asked.design,
+        chosen.loss,
+        propensity=X,
+        arms=(arms[0], arms[1]),
+        standing=standing,
+        noise=fit.estimate.privacy,
+        raked=fit.released.description is not None,
+    )

@@ -27,6 +27,11 @@ length of public scores, up to the longest that somebody within the schema's bou
 predicted mean squared error of slopes least: sampling and noise of all sites, averaged by inverse variances, and what
 the clip may do. Of clips that are nearly as good (`SPARE`) the longest is taken. Noise grows with the clip, and falls
 with the number of people and epsilon: so with these the clip comes to cut nobody. All sites have the same.
+
+**Several rows of a person.** Rows are clipped, each for itself, and count ``w(n)``
+(`hdpstats.mechanisms.clipped_newton.site`): above, a score is a row's, information is that of all rows of a person on
+average, noise that of ``W`` clips, and the covariance of a person's score that of a row's times the ratio of their
+traces without a clip.
 """
 
 from collections.abc import Sequence
@@ -40,7 +45,7 @@ import numpy as np
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.families.outcomes import Outcomes
 from hdpstats.inference.pooling import SCALE
-from hdpstats.mechanisms.clipped_newton.expectations import score_quantile
+from hdpstats.mechanisms.clipped_newton.expectations import expected, score_quantile
 from hdpstats.mechanisms.score_sums import rounded_up
 from hdpstats.public.row_weights import SPARE, Allowance, Moved, UnseenPeople, moved
 
@@ -173,8 +178,24 @@ class Clipping:
             scores.append(outcomes.gradients(self.theta, people).reshape(-1, outcomes.dimension))
             slopes.append((-at.probability[:, :, None] * at.score).reshape(-1, outcomes.dimension))
             chances.append(at.probability.ravel())
-        whole = sum(float(np.sum(each)) for each in chances)
-        return np.concatenate(scores), np.concatenate(slopes) / whole, np.concatenate(chances) / whole
+            if outcomes.several:
+                counts = np.repeat(outcomes.counted[people] * outcomes.whole, outcomes.size)
+                slopes[-1], chances[-1] = slopes[-1] * counts[:, None], chances[-1] * counts
+        whole, of_person = sum(float(np.sum(each)) for each in chances), 1.0
+        if outcomes.several:
+            of_person = float(np.sum(outcomes.counted))
+        return np.concatenate(scores), np.concatenate(slopes) * (of_person / whole), np.concatenate(chances) / whole
+
+    @property
+    def _of_people(self) -> float:
+        """How many times the covariance of a row's score that of a person's is, without a clip and on average."""
+        if not self.outcomes.several:
+            return 1.0
+        g, _, chances = self._cells
+        mean, clip = chances @ g, 2.0 * float(np.max(np.linalg.norm(g, axis=1)))
+        of_rows = float(chances @ np.sum(g**2, axis=1)) - float(mean @ mean)
+        at = expected(self.outcomes, self.theta, asked=[(self.theta, 1.0)], clip=clip)
+        return float(np.trace(at.covariance)) / max(of_rows, 1e-300)
 
     @property
     def _lengths_of_unseen(self) -> FloatArray:
@@ -210,7 +231,7 @@ class Clipping:
             for block in self.blocks:
                 N[:, block[:, None], block] += there
         floor = 1e-9 * np.trace(A[-1]) * np.eye(D)
-        return _Tried(clips=clips, A=A + floor, J=J, moved=moved(A + floor, N, shares=1.0 - kept))
+        return _Tried(clips=clips, A=A + floor, J=self._of_people * J, moved=moved(A + floor, N, shares=1.0 - kept))
 
 
 @final

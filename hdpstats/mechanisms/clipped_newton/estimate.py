@@ -29,6 +29,7 @@ from hdpstats.records.estimate import ErrorDistribution, Estimate, Estimates, He
 ASSUMED = "Estimates and standard errors take private people to be distributed as the public ones"
 ALIKE = f"{ASSUMED} in their covariates."
 ALIKE_IN_FOLLOW_UP = f"{ASSUMED} in their covariates and in how long they are followed."
+ALIKE_IN_ROWS = f"{ASSUMED} in their covariates, in how many rows they have and in how rows of a person go together."
 FOLLOWED_TO_HORIZON = f"{ASSUMED} in their covariates, and all of them to be followed to the horizon."
 """What the estimates rest on."""
 

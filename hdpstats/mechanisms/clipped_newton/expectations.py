@@ -50,7 +50,8 @@ class Expected:
     covariance : (D, D) float64
         ``cov(g)`` over people and outcomes.
     given : (people, D) float64
-        ``m(x) = E(g | x)`` of each public person, but for those who contribute nothing.
+        ``m(x) = E(g | x)`` of each public person, of all rows where there are several, but for those who contribute
+        nothing.
     """
 
     mean: FloatArray
@@ -75,7 +76,8 @@ def expected(
     """
     D, n, outcomes = outcomes.dimension, outcomes.whole, outcomes.at(theta)
     mean, information, square = np.zeros(D), np.zeros((D, D)), np.zeros((D, D))
-    given = np.zeros((outcomes.people, D))
+    given, apart = np.zeros((2, outcomes.people, D))
+    uneven = outcomes.several or outcomes.share is not None
     for people in outcomes.blocks():
         distribution = outcomes.distribution(theta, people)
         g = None if kept is None else kept.get((key, people.start))
@@ -85,14 +87,20 @@ def expected(
                 kept[key, people.start] = g
         chances = distribution.probability
         given[people] = (chances[:, None, :] @ g)[:, 0]
-        if outcomes.share is not None:
-            chances = chances * (outcomes.share[people] * n)[:, None]
+        if outcomes.several:
+            apart[people] = outcomes.deviations(g, chances, people)
+        if uneven:
+            chances = chances * (outcomes.counted[people] * n)[:, None]
         flat = (chances[:, :, None] * g).reshape(-1, D)
         mean += flat.sum(axis=0)
         information -= flat.T @ distribution.score.reshape(-1, D)
         square += flat.T @ g.reshape(-1, D)
     mean /= n
-    whole = 1.0 if outcomes.share is None else float(outcomes.share.sum())
+    whole = 1.0 if outcomes.share is None or outcomes.several else float(outcomes.share.sum())
+    if outcomes.several:
+        given, apart = outcomes.together(given), outcomes.together(apart)
+        shares = outcomes.shares_of_people[:, None] * n
+        square = given.T @ (shares * given) + apart.T @ (shares * apart)
     covariance = square / n - np.outer(mean, mean) / whole
     return Expected(mean=mean, information=information / n, covariance=covariance, given=given)
 
@@ -115,6 +123,7 @@ def spread_of_slopes(
     """
     D, n, outcomes = outcomes.dimension, outcomes.whole, outcomes.at(theta)
     mean, square = np.zeros((D, D)), np.zeros((D, D))
+    of_rows = np.zeros((outcomes.people, D, D)) if outcomes.several else None
     for people in outcomes.blocks():
         distribution = outcomes.distribution(theta, people)
         likely = distribution.probability[:, :, None] * _averaged(outcomes, asked, people, clip)
@@ -122,12 +131,20 @@ def spread_of_slopes(
         step = max(1, NUMBERS // (D * D))
         for start in range(0, len(likely), step):
             moved = likely[start : start + step] @ (distribution.score[start : start + step] @ root)
+            if of_rows is not None:
+                of_rows[people.start + start : people.start + start + len(moved)] = moved
+                continue
             if outcomes.share is not None:
                 here = slice(people.start + start, people.start + start + len(moved))
                 moved *= (n * outcomes.share[here])[:, None, None]
             mean += moved.sum(axis=0)
             side_by_side = np.swapaxes(moved, 0, 1).reshape(D, -1)
             square += side_by_side @ side_by_side.T
+    if of_rows is not None:
+        shares = n * outcomes.shares_of_people
+        moved = outcomes.together(of_rows) * shares[:, None, None]
+        mean, square = moved.sum(axis=0), np.einsum("iab,icb->ac", moved, moved)
+        return np.asarray(square / n - float(np.sum(shares**2)) / n * (mean / n) @ (mean / n).T)
     mean /= n
     repeated = 1.0 if outcomes.share is None else n * float(np.sum(outcomes.share**2))
     return np.asarray(square / n - repeated * mean @ mean.T)
@@ -155,11 +172,12 @@ def _averaged(outcomes: Outcomes, asked: Sequence[tuple[FloatArray, float]], peo
 
 
 def score_quantile(outcomes: Outcomes, theta: FloatArray, *, level: float) -> float:
-    """Return a quantile of the length of a person's score at ``theta`` under ``theta``, over public people."""
+    """Return a quantile of the length of a person's score, or a row's, at ``theta`` under ``theta``."""
     sizes, shares = [], []
     for people in outcomes.blocks():
         sizes.append(np.linalg.norm(outcomes.gradients(theta, people), axis=2).ravel())
-        shares.append(outcomes.distribution(theta, people).probability.ravel())
+        chances = outcomes.distribution(theta, people).probability
+        shares.append((chances * outcomes.counted[people, None] if outcomes.several else chances).ravel())
     size, share = np.concatenate(sizes), np.concatenate(shares)
     order = np.argsort(size, kind="stable")
     below = np.cumsum(share[order])
@@ -285,7 +303,7 @@ def raked_site(
     posterior = cohort_posterior(raked_variables(side.variables, known, case_weights=side.case_weights))
     raking, n = raking_at(posterior.variables, posterior.mean), side.people
     coarse = outcomes.coarse()
-    sets = int(np.clip(MOST_NUMBERS // (n * coarse.size * coarse.dimension), FEWEST_DRAWS, DRAWS))
+    sets = int(np.clip(MOST_NUMBERS // (outcomes.people * coarse.size * coarse.dimension), FEWEST_DRAWS, DRAWS))
     shared = draws.generator(codec.sha256(["public people", n]))
     base = draws.dirichlet(shared, n, sets, groups=side.invented)
     rng = draws.generator(codec.sha256(["raked sums", known.release_sha256]))
@@ -300,6 +318,6 @@ def raked_site(
         outcomes=at,
         drawn=drawn,
         sets=sets,
-        total=known.people if known.weighted else None,
+        total=known.people if known.weighted and not outcomes.several else None,
         notes=notes_on(raking, dimension=outcomes.dimension, what="Estimates and standard errors"),
     )

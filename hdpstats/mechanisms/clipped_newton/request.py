@@ -179,10 +179,11 @@ def clip_at(outcomes: Outcomes, theta: FloatArray, *, level: float) -> Fraction:
 def check_enough(outcomes: Outcomes) -> None:
     """Raise MechanismError where the public people are too few for expectations over them."""
     needed = FEWEST_PER_COEFFICIENT * outcomes.dimension
-    if outcomes.people < needed:
+    people = min(outcomes.people, outcomes.whole)
+    if people < needed:
         raise MechanismError(
             f"clipped_newton needs {FEWEST_PER_COEFFICIENT} complete public people per coefficient, here "
-            f"{needed}, and there are {outcomes.people}; use mechanism='objective', a model with fewer coefficients, "
+            f"{needed}, and there are {people}; use mechanism='objective', a model with fewer coefficients, "
             "or more public people",
             available=("objective",),
         )
@@ -275,7 +276,9 @@ def ends_near(
     pull = people.scores(start).mean(axis=0)
     end, asked = start, [(start, 1.0)]
     for _ in range(1 if len(shares) == 1 else 2):
-        own = sum(share * clipped(people.scores(at), clip).mean(axis=0) for at, share in asked) - pull
+        own = -pull
+        for at, share in asked:
+            own = own + share * people.cut_scores(at, lambda scores: clipped(scores, clip)).mean(axis=0)
         found = _solved(outcomes, np.asarray(own), asked=asked, start=end, clip=clip)
         if found is None:
             return start, [(start, 1.0)]

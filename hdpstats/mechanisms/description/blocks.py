@@ -29,10 +29,10 @@ import numpy as np
 import pandas as pd
 
 from hdpstats._base.typing import FloatArray
+from hdpstats.families.overlap_weights import weighting_design
 from hdpstats.inference import draws
 from hdpstats.mechanisms.description import UNITS, DescribedColumn, DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.description.people import DescribedPeople, cells_of, follow_up_of, people_of, sums_of
-from hdpstats.mechanisms.overlap_weights import weighting_design
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.privacy.sensitivity import BoxNorm
 from hdpstats.schema.columns import Categorical, Column, NumericColumn

@@ -26,11 +26,11 @@ import numpy as np
 
 from hdpstats._base.compiled import SMALLEST_COMPILED, compiled
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
+from hdpstats.families.overlap_weights import weights_of
 from hdpstats.families.several_rows import row_weights, total_weight
 from hdpstats.formulas import Design
 from hdpstats.mechanisms.description import UNITS, DescribedColumn, DescriptionQuery, RowsOfPerson
 from hdpstats.mechanisms.description.one_pass import sums_of_mapped, sums_of_stored, whole
-from hdpstats.mechanisms.overlap_weights import weights_of
 from hdpstats.schema.stored_columns import StoredColumns
 from hdpstats.schema.table import AdmittedTable
 

@@ -22,7 +22,7 @@ and a declared :math:`w_{max}` a block is multiplied by :math:`b = w / w_{max}`,
 :math:`t_0`: then the first two sums are half the total of weights and half that of their squares. Where the number of
 people is public and everybody counts, :math:`t_0` is left out.
 
-Overlap weights (`hdpstats.mechanisms.overlap_weights`) are such a ``b``: in [0, 1], a function of that person's row and
+Overlap weights (`hdpstats.families.overlap_weights`) are such a ``b``: in [0, 1], a function of that person's row and
 of public coefficients. Who lacks a cell of the query weighs 0, in the cell "incomplete" of follow-up too.
 
 Each feature is rounded to an integer number of :math:`2^{-20}`, at most :math:`2^{19}` in size; integers are added,
@@ -92,11 +92,11 @@ from hdpstats._base.compiled import Loops
 from hdpstats._base.errors import MechanismError, SchemaError, SiteError
 from hdpstats._base.typing import IntArray
 from hdpstats._base.work import Operations, sorting
+from hdpstats.families.overlap_weights import weighting_design, weighting_work
 from hdpstats.formulas import Design
 from hdpstats.mechanisms.base import Prepared, check_one_row
 from hdpstats.mechanisms.description import UNITS, DescribedColumn, DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.description.people import cells_of, follow_up_of, people_of, sums_in_one_pass, sums_of
-from hdpstats.mechanisms.overlap_weights import weighting_design, weighting_work
 from hdpstats.noise.discrete import TwoSidedGeometric
 from hdpstats.noise.distributions import box_variance
 from hdpstats.noise.exact import sqrt_up

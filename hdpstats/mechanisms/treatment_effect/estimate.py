@@ -14,9 +14,9 @@ from typing import Final, final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
+from hdpstats.families.overlap_weights import UNITS
 from hdpstats.inference import draws
 from hdpstats.inference.overlap_errors import OutcomeModel, PropensityErrors, Stacked, WeightedPeople, contrasts_of
-from hdpstats.mechanisms.overlap_weights import UNITS
 from hdpstats.mechanisms.treatment_effect import ARMS, BINARY, TreatmentEffectQuery, TreatmentEffectRelease
 from hdpstats.records.estimate import ErrorDistribution, Estimate
 

@@ -1,6 +1,6 @@
 r"""Weights of people by arm and outcome: a noisy table, pure epsilon.
 
-**What is added.** A person with the weight ``w`` (`hdpstats.mechanisms.overlap_weights`: from 0 to :math:`2^{20}`
+**What is added.** A person with the weight ``w`` (`hdpstats.families.overlap_weights`: from 0 to :math:`2^{20}`
 units, a function of that person's row and of public coefficients) is in the row of the table that is the own arm.
 
 * Binary outcome: ``w`` is added to the cell of the outcome.
@@ -37,9 +37,9 @@ from hdpstats._base.compiled import Loops
 from hdpstats._base.errors import MechanismError, SchemaError, SiteError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.work import Operations
+from hdpstats.families.overlap_weights import UNITS, units, weighting_design, weighting_work, weights_of
 from hdpstats.formulas import Design
 from hdpstats.mechanisms.base import Prepared, added, check_one_row
-from hdpstats.mechanisms.overlap_weights import UNITS, units, weighting_design, weighting_work, weights_of
 from hdpstats.mechanisms.treatment_effect import ARMS, BINARY, TreatmentEffectQuery, TreatmentEffectRelease
 from hdpstats.noise.discrete import TwoSidedGeometric
 from hdpstats.privacy.budget import MechanismName, PrivacyEvent

@@ -187,3 +187,12 @@ def test_slopes_are_the_maximum_of_the_penalised_likelihood():
         [treated, X[:, 1:]]
     ).std(axis=0)
     np.testing.assert_allclose(found[0, 1:], best[1:], atol=1e-5)
+
+
+def test_events_where_nobody_spends_time_tell_nothing():
+    """All at the time 0, and some there beside others later: slopes are those of the others."""
+    rng = np.random.default_rng(3)
+    X = np.column_stack([np.ones(80), rng.normal(size=80)])
+    treated, cuts = rng.integers(0, 2, 80).astype(float), np.array([0.0, 1.0, 3.0])
+    cause = np.ones(80, dtype=np.int64)
+    np.testing.assert_array_equal(hazard_slopes(X, treated, np.zeros(80), cause, causes=1, cuts=cuts), 0.0)

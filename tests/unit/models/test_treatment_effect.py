@@ -13,7 +13,7 @@ from scipy.special import expit
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import HdpWarning
-from hdpstats.mechanisms.overlap_weights import UNITS
+from hdpstats.families.overlap_weights import UNITS
 from hdpstats.mechanisms.registry import query_from_json
 from hdpstats.mechanisms.treatment_effect import TreatmentEffectQuery
 from hdpstats.sites import LocalSite

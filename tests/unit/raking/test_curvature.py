@@ -12,8 +12,10 @@ from hdpstats.formulas.outcome import response_of
 from hdpstats.inference import draws
 from hdpstats.inference.information import Information, draw_jointly
 from hdpstats.losses import LogisticLoss
+from hdpstats.raking import curvature
 from hdpstats.raking.curvature import RakeableSide
 from hdpstats.raking.information import RakedInformation, raked_information
+from hdpstats.raking.people import weighted_squares
 from hdpstats.raking.posterior import shrunk
 from hdpstats.records.averages import CohortMoment, CohortMoments, MomentKind
 from hdpstats.records.geometry import whiten
@@ -223,3 +225,28 @@ def test_without_averages_of_variables_of_the_model_rows_stay_as_they_are(public
     found = raked_information(side, known, records=5000, records_sd=0.0)
     assert np.allclose(found.averaged[0].weights, 1.0 / N)
     assert np.allclose(found.averaged[0].raked.X, side.variables.design.matrix(side.variables.table))
+
+
+@pytest.mark.parametrize("radius", [0.5, 1e3])
+def test_a_hessian_alone_is_that_of_both_moments_to_the_bit(public, radius, monkeypatch):
+    made = []
+
+    def counted(X, w):
+        made.append(len(w))
+        return weighted_squares(X, w)
+
+    monkeypatch.setattr(curvature, "weighted_squares", counted)
+    side = side_of(public).at_radius(radius)
+    known = raked_information(side, moments_of(*people_of(public)[::-1]), records=5000, records_sd=0.0)
+    theta = side.centre + 0.2
+    made.clear()
+    both = known.at(theta)
+    each = set(made)
+    made.clear()
+    assert np.array_equal(known.hessian_over([theta]), both.H)
+    assert set(made) == {1}
+    assert each == ({2} if radius < 1.0 else {1})  # people who all count alike have one sum for both
+    assert np.array_equal(both.H, both.J) == (radius > 1.0)
+    places = [theta, side.centre]
+    assert np.array_equal(known.hessian_over(places), known.over(places).H)
+    assert np.array_equal(side.hessian(theta, records=70.0), side.moments(theta, records=70.0).H)

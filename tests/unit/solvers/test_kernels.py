@@ -8,9 +8,11 @@ import numba
 import numpy as np
 import pytest
 
+from hdpstats._base.compiled import Loops, loaded
 from hdpstats.families.parted import PartedRows
-from hdpstats.losses import BY_NAME, LogisticLoss
+from hdpstats.losses import BY_NAME, LogisticLoss, logistic
 from hdpstats.losses.logistic import logistic_residual
+from hdpstats.mechanisms import loading
 from hdpstats.schema.partitions import InMemory
 from hdpstats.sites.site import MOST_PEOPLE
 from hdpstats.solvers import Penalised, kernels
@@ -275,3 +277,33 @@ class TestLogisticResidual:
                 with mpmath.workprec(200):
                     exact = 1 / (1 + mpmath.exp(-mpmath.mpf(float(x)))) - y
                     assert abs(mpmath.mpf(float(value)) - exact) <= 5 * mpmath.mpf(2) ** -53
+
+
+def test_few_rows_take_loaded_loops_and_have_the_same_bits(monkeypatch):
+    rng = np.random.default_rng(3)
+    X, y = rng.standard_normal((50, 3)), (rng.random(50) < 0.5).astype(float)
+    parts = kernels.coefficient_parts(np.array([0.3, -2.0, 1e3]), np.full(3, 1e-17))
+    given = (X, y, np.full(50, 0.5), np.linspace(-1.0, 1.0, 50), parts, slice(7, 41))
+
+    def found():
+        own, rest = kernels.compensated_pairs(X, parts, given[3], given[5])
+        return own, rest, logistic.logistic_residual(own, y[given[5]]), kernels.logistic_sum(*given, bits=40)
+
+    with monkeypatch.context() as without:
+        for module in (kernels, logistic):
+            without.setattr(module, "loaded", lambda loop: False)
+        by_numpy = found()
+    loading.load([Loops.REGRESSIONS], in_files=False)
+    assert all(loaded(each) for each in (kernels._compensated, kernels._logistic_sum))
+    for one, other in zip(by_numpy, found(), strict=True):
+        assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("shape", [(1, 30), (30, 1), (30, 2), (1, 1)])
+def test_residuals_of_outcomes_that_are_spread_over_predictors(shape):
+    loading.load([Loops.REGRESSIONS], in_files=False)
+    eta, y = np.linspace(-3.0, 3.0, shape[0] * shape[1]).reshape(shape), np.array([1.0])
+    for given in (y, np.broadcast_to(y, shape), y[0]):
+        assert np.array_equal(logistic.logistic_residual(eta, given), logistic.logistic_residual(eta, np.ones(shape)))
+    several = np.tile([1.0, 0.0], 15)
+    assert logistic.logistic_residual(np.zeros((2, 1)), several).tolist() == [(0.5 - several).tolist()] * 2

@@ -2,11 +2,11 @@
 
 dp_linear <- function(formula, data, epsilon, ..., loss = "squares", weights = NULL, offset = NULL, row_norm = NULL,
                       delta = 0, mechanism = "auto", se_share = "auto", replicate = 1, description = NULL,
-                      describe = TRUE, correlation = "person") {
+                      describe = TRUE, correlation = "person", weighting = NULL) {
   .fit("linear", formula, data, epsilon, match.call(), list(
     loss = loss, weights = weights, offset = offset, row_norm = row_norm, delta = delta,
     mechanism = mechanism, se_share = se_share, replicate = replicate,
-    description = description, describe = describe, correlation = correlation, ...
+    description = description, describe = describe, correlation = correlation, weighting = weighting, ...
   ))
 }
 
@@ -22,22 +22,22 @@ dp_quantile <- function(formula, data, epsilon, ..., q = 0.5, width = NULL, weig
 
 dp_mestimate <- function(formula, data, epsilon, loss, ..., weights = NULL, offset = NULL, row_norm = NULL, delta = 0,
                          mechanism = "auto", se_share = "auto", replicate = 1, description = NULL,
-                         describe = TRUE, correlation = "person") {
+                         describe = TRUE, correlation = "person", weighting = NULL) {
   if (missing(loss)) .refuse("loss must be given: \"poisson\", \"exponential\", \"huber\", or list(name = , ...)", sys.call())
   .fit("mestimate", formula, data, epsilon, match.call(), list(
     loss = loss, weights = weights, offset = offset, row_norm = row_norm, delta = delta,
     mechanism = mechanism, se_share = se_share, replicate = replicate,
-    description = description, describe = describe, correlation = correlation, ...
+    description = description, describe = describe, correlation = correlation, weighting = weighting, ...
   ))
 }
 
 dp_poisson <- function(formula, data, epsilon, ..., cap = NULL, weights = NULL, offset = NULL, row_norm = NULL, delta = 0,
                        mechanism = "auto", se_share = "auto", replicate = 1, description = NULL,
-                       describe = TRUE, correlation = "person") {
+                       describe = TRUE, correlation = "person", weighting = NULL) {
   .fit("poisson", formula, data, epsilon, match.call(), list(
     cap = cap, weights = weights, offset = offset, row_norm = row_norm, delta = delta, mechanism = mechanism,
     se_share = se_share, replicate = replicate,
-    description = description, describe = describe, correlation = correlation, ...
+    description = description, describe = describe, correlation = correlation, weighting = weighting, ...
   ))
 }
 

@@ -2,11 +2,11 @@
 
 dp_logit <- function(formula, data, epsilon, ..., weights = NULL, offset = NULL, row_norm = NULL, delta = 0,
                      mechanism = "auto", se_share = "auto", replicate = 1, description = NULL, describe = TRUE,
-                     correlation = "person") {
+                     correlation = "person", weighting = NULL) {
   .fit("logit", formula, data, epsilon, match.call(), list(
     weights = weights, offset = offset, row_norm = row_norm, delta = delta, mechanism = mechanism,
     se_share = se_share, replicate = replicate, description = description, describe = describe,
-    correlation = correlation, ...
+    correlation = correlation, weighting = weighting, ...
   ))
 }
 

@@ -37,6 +37,8 @@ public_study <- function() once("public study", dp_study(public = gbsg(), schema
 # A private fit of an account of its own, for tests of what can be done with one.
 private_fit <- function() once("private fit", dp_logit(event3 ~ age + hormon, data = breast_cancer(), epsilon = 1))
 
+private_curves <- function() once("private curves", dp_survfit(Surv(time, event) ~ hormon, breast_cancer(1), epsilon = 1, times = 6))
+
 # An error's class is the first one that is not shared by all of them.
 caught <- function(code) tryCatch(code, error = identity)
 

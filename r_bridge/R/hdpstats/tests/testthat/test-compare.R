@@ -1,5 +1,6 @@
 test_that("a public fit is glm, term by term", {
   need_python()
+  takes_long()
   fit <- dp_fit_public(event3 ~ age + factor(size) + log1p(nodes), data = public_study())
   frame <- gbsg()
   reference <- glm(event3 ~ age + size + log1p(nodes), family = binomial, data = frame, epsilon = 1e-14)

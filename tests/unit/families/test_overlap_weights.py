@@ -7,7 +7,7 @@ from scipy.special import expit
 
 import hdpstats.api as hdp
 from hdpstats._base.errors import MechanismError
-from hdpstats.mechanisms.overlap_weights import UNITS, units, weighting_design, weights_of
+from hdpstats.families.overlap_weights import UNITS, units, weighting_design, weights_of
 from hdpstats.records.overlap_weights import OverlapWeights, rounded
 from hdpstats.schema.table import PrivateTable
 

@@ -13,12 +13,11 @@ from typing import Final
 
 import numpy as np
 
-from hdpstats._base.errors import SiteError
+from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.work import Operations
-from hdpstats.formulas import Design
+from hdpstats.formulas import Design, compile_design
 from hdpstats.losses.logistic import logistic_residual
-from hdpstats.mechanisms.base import binary_design
 from hdpstats.records.overlap_weights import OverlapWeights
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
@@ -30,9 +29,14 @@ UNITS: Final = 2**20
 
 def weighting_design(weighting: OverlapWeights, schema: Schema) -> Design:
     """Return the design of the propensity model, or refuse a formula or coefficients that do not fit the schema."""
-    design = binary_design(
-        weighting.formula, schema, coefficients=len(weighting.coefficients), what="a weighting by propensity"
-    )
+    design = compile_design(weighting.formula, schema)
+    if schema[design.response].kind != "binary":
+        raise MechanismError(
+            f"a weighting by propensity needs a binary outcome; {design.response!r} is none in this site's schema"
+        )
+    columns, coefficients = len(design.columns), len(weighting.coefficients)
+    if columns != coefficients:
+        raise SiteError(f"the formula has {columns} columns, and the query {coefficients} coefficients")
     if design.needs != weighting.columns:
         raise SiteError("the weights must name the columns that their formula reads, in their order")
     return design

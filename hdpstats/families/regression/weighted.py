@@ -1,0 +1,377 @@
+r"""The public side of a regression among people who are weighted by their chance of treatment.
+
+A regression of an outcome on the treatment, and on covariates of the propensity model beside it, whose rows are
+weighted by overlap weights is a marginal structural model: its coefficients describe the people whose treatment was in
+doubt (Li, Morgan and Zaslavsky 2018; Robins, Hernan and Brumback 2000). It is fitted to private people alone. What its
+errors are is read from public people who stand for them, each of them once in either arm: with the chance ``e`` of
+treatment of the private model a person is treated with the weight ``1 - e`` and untreated with the weight ``e``, so
+that the weight of either arm is ``e (1 - e)`` in expectation, whatever treated the public people.
+
+**Stacked equations.** With ``z`` the row of the regression, ``r = l'(z' theta)`` the score of its loss, ``w`` the
+weight, ``x`` the row of the propensity model, whose coefficients are ``alpha``, and ``a`` the treatment, the weighted
+score errs to first order by
+
+.. math:: \sum_i w_i r_i z_i + n B (\hat\alpha - \alpha_0), \qquad
+          B = E[r z\, \partial w / \partial\alpha'] = E[e (1 - e) \{(1 - e) r_0 z_0 - e\, r_1 z_1\} x'],
+
+the derivative being taken with who is treated as it is: so ``B`` counts that wrong weights leave the arms unlike, and
+that they are of other people. The sampling of the coefficients is that of the same people,
+:math:`\hat\alpha - \alpha_0 = A^{-1} \sum_i x_i (a_i - e_i) / n` with :math:`A = E[e (1 - e) x x']`, plus their noise.
+A person's score is so in all
+
+.. math:: \phi = w r z + B A^{-1} x (a - e),
+
+and ``J = n E[phi phi']`` takes the place of the score's covariance in every formula for errors; the noise of the
+propensity model adds the covariance :math:`H^{-1} B \Sigma B' H^{-1}` to that of the coefficients, the same at all
+sites (`WeightedPublic.of_propensity`). That estimating the weights makes errors smaller (Lunceford and Davidian 2004)
+is in ``phi``: never is it left out.
+
+**Outcomes.** The mean outcome of a person in an arm is :math:`g^{-1}(z' c + x' b)`, ``g`` the link of the loss, with
+``b`` from public people, and ``c`` such that the weighted score at ``theta`` is 0: the regression holds among the
+weighted people, and need not hold for any one of them. Its variance about that mean is that of the likelihood, of a
+count times the dispersion of public outcomes; of least squares it is that of public residuals.
+
+References
+----------
+J. M. Robins, M. A. Hernan, B. Brumback (2000), Marginal structural models and causal inference in epidemiology.
+J. K. Lunceford, M. Davidian (2004), Stratification and weighting via the propensity score.
+F. Li, K. L. Morgan, A. M. Zaslavsky (2018), Balancing covariates via propensity score weighting.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Final, final
+
+import numpy as np
+from scipy.special import expit
+
+from hdpstats._base.typing import BoolArray, FloatArray
+from hdpstats.families.regression.likelihood import maximum_likelihood
+from hdpstats.families.regression.public import PublicRows, fitted_public
+from hdpstats.families.regression.rows import RegressionRows
+from hdpstats.formulas import Design
+from hdpstats.formulas.design import whitened_matrix
+from hdpstats.inference.overlap_errors import RIDGE, WeightedPeople
+from hdpstats.losses import BoundedSquares, LogisticLoss, PoissonLoss, PredictorLoss
+from hdpstats.public.moments import Moments, WhitenedRows, averaged, squares
+from hdpstats.records.estimate import Estimate
+from hdpstats.solvers import minimise
+
+OF_MEANS: Final = (LogisticLoss, BoundedSquares, PoissonLoss)
+"""Losses whose score is the mean less the outcome: those that a weighting by propensity is worked out for."""
+
+STEPS, CLOSE = 60, 1e-10
+"""Newton steps of the constants ``c``, and the length of a step that is short."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Dependence:
+    """How outcomes depend on the covariates of the propensity model, from public people.
+
+    Attributes
+    ----------
+    lean : (m,) float64
+        ``x'b`` of the people, up to a constant.
+    spread : float
+        Of a count the dispersion, of least squares the variance of residuals; 1 of a likelihood without one.
+    """
+
+    lean: FloatArray
+    spread: float
+
+
+def dependence_of(
+    loss: PredictorLoss, Z: FloatArray, X: FloatArray, y: FloatArray, *, people: FloatArray
+) -> Dependence:
+    """Return it from public rows: those of the regression ``Z`` (n, D) and of the propensity model ``X`` (n, p).
+
+    The loss is fitted to both with a weak ridge, as columns may be the same; ``people`` (m, p) are rows of the
+    propensity model of those who stand for the private ones.
+    """
+    varies, own = np.ptp(X, axis=0) > 0.0, np.ptp(Z, axis=0) > 0.0
+    centre, scale = X[:, varies].mean(axis=0), X[:, varies].std(axis=0)
+    covariates = (X[:, varies] - centre) / scale
+    terms = (Z[:, own] - Z[:, own].mean(axis=0)) / Z[:, own].std(axis=0)
+    columns = np.column_stack([np.ones(len(y)), covariates, terms])
+    rows = RegressionRows.of(loss, np.asfortranarray(columns), y)
+    level = float(np.mean(loss.typical(np.zeros(1))[0]))
+    ridge = RIDGE * len(y) * max(level, 1e-3) * np.ones(columns.shape[1])
+    ridge[0] *= 1e-3
+    theta = minimise(rows.penalised(ridge=ridge), start=np.zeros(len(ridge))).theta
+    residuals = loss.score(columns @ theta, y)
+    spread = 1.0
+    if isinstance(loss, BoundedSquares):
+        spread = float(np.sum(residuals**2)) / max(len(y) - columns.shape[1], 1)
+    elif isinstance(loss, PoissonLoss):
+        spread = float(np.sum(residuals**2)) / max(float(np.sum(residuals + y)), 1e-12)
+    lean = ((people[:, varies] - centre) / scale) @ theta[1 : 1 + covariates.shape[1]]
+    return Dependence(lean=np.asarray(lean), spread=max(spread, 1e-12))
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class WeightedPublic(WhitenedRows):
+    """Public people who stand for weighted private ones, each in both arms: see the module's docstring.
+
+    Attributes
+    ----------
+    X : (2 m, D) float64
+        Whitened rows of the regression, of all people untreated and then of all treated; ``weights`` are ``e (1 - e)``.
+    loss : PredictorLoss
+        One of `OF_MEANS`.
+    standing : WeightedPeople
+        The people (m,) with their rows of the propensity model and how much each stands for.
+    noise : (p, p) float64
+        The covariance of the noise in the propensity's coefficients.
+    dependence : Dependence
+        How outcomes depend on covariates.
+    rows : int
+        The public rows with an outcome, on which that rests.
+    raked : bool
+        Whether people were raked to a description of the private ones.
+    """
+
+    loss: PredictorLoss
+    standing: WeightedPeople
+    noise: FloatArray
+    dependence: Dependence
+    rows: int
+    raked: bool
+
+    @property
+    def taken_alike(self) -> str:
+        """What of private people `moments` take to be distributed as that of the public ones, in words."""
+        return "outcomes given covariates" if self.raked else "covariates, and outcomes given these,"
+
+    @property
+    def canonical(self) -> bool:
+        """Yes: curvature does not depend on outcomes."""
+        return True
+
+    @property
+    def scaled(self) -> bool:
+        """No: weights make the covariance of the score another than its curvature."""
+        return False
+
+    @property
+    def slopes(self) -> slice:
+        """The slopes, where there are any."""
+        return slice(int(self.geometry.intercept) if self.geometry.location else 0, None)
+
+    @property
+    def dimension(self) -> int:
+        """The number of coefficients."""
+        return self.geometry.dimension
+
+    @property
+    def people(self) -> int:
+        """The number of people."""
+        return len(self.standing.X)
+
+    @property
+    def seen(self) -> int:
+        """The public rows with an outcome."""
+        return self.rows
+
+    @property
+    def seen_rows(self) -> int:
+        """The same."""
+        return self.rows
+
+    @property
+    def case_weights(self) -> FloatArray:
+        """What a person weighs in expectation."""
+        e = self.standing.propensity
+        return np.asarray(2.0 * e * (1.0 - e))
+
+    @property
+    def scores(self) -> None:
+        """None: how far apart coefficients of people who count more and less may be is not read from them."""
+        return
+
+    @property
+    def _arms(self) -> tuple[FloatArray, FloatArray]:
+        """The rows (m, D) of the untreated and of the treated."""
+        return self.X[: self.people], self.X[self.people :]
+
+    @property
+    def _mallows(self) -> FloatArray:
+        """The Mallows weights (2, m)."""
+        return self.mallows.reshape(2, -1)
+
+    def _means(self, theta: FloatArray) -> FloatArray:
+        """Return the mean outcomes (2, m), untreated first, at which the weighted score is 0 at ``theta``."""
+        zero, loss = np.zeros(len(self.X)), self.loss
+        overlap = np.tile(self.standing.weights, 2) * self.weights * self.mallows
+        wanted = self.X.T @ (overlap * loss.score(self.X @ theta, zero))
+        lean = np.tile(self.dependence.lean, 2)
+        lean = lean - np.average(lean, weights=overlap)
+        c, plain = theta.copy(), loss.plain
+        for _ in range(STEPS):
+            eta = self.X @ c + lean
+            missing = wanted - self.X.T @ (overlap * plain.score(eta, zero))
+            curved = (self.X.T * (overlap * np.maximum(plain.curvature(eta, zero), 1e-9))) @ self.X
+            step = np.linalg.lstsq(curved, missing, rcond=None)[0]
+            length = float(np.max(np.abs(self.X @ step), initial=0.0))
+            c = c + step * min(1.0, 2.0 / max(length, 1e-300))
+            if length < CLOSE:
+                break
+        return np.asarray(plain.score(self.X @ c + lean, zero)).reshape(2, -1)
+
+    def _variances(self, means: FloatArray) -> FloatArray:
+        """Return the variances of outcomes about their means, of the same shape."""
+        if isinstance(self.loss, LogisticLoss):
+            return np.asarray(means * (1.0 - means))
+        return self.dependence.spread * (means if isinstance(self.loss, PoissonLoss) else np.ones_like(means))
+
+    def _scores(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the expected scores ``r`` (2, m) at ``theta`` and the variances of scores."""
+        means = self._means(theta)
+        eta = (self.X @ theta).reshape(2, -1)
+        return self.loss.score(eta, np.zeros_like(eta)) - means, self._variances(means)
+
+    def _coupled(self, r: FloatArray) -> FloatArray:
+        """Return ``B`` (D, p) of expected scores ``r`` (2, m)."""
+        people, e, k = self.standing, self.standing.propensity, self._mallows
+        base = people.weights * e * (1.0 - e)
+        untreated, treated = self._arms
+        return np.asarray(
+            (untreated.T * (base * (1.0 - e) * k[0] * r[0]) - treated.T * (base * e * k[1] * r[1])) @ people.X
+        )
+
+    def with_weights(self, weights: FloatArray) -> FloatArray:
+        """Return Hessians (k, D, D) of one person at the centre under other Mallows weights (k, 2 m)."""
+        curvature = self.loss.curvature(self.X @ self.centre, np.zeros(len(self.X)))
+        return squares(self.X, weights, np.tile(self.standing.weights, 2) * self.weights * curvature)
+
+    def of_propensity(self, theta: FloatArray) -> FloatArray:
+        """Return the covariance (D, D) that the noise of the propensity's coefficients adds to an estimate."""
+        B, H = self._coupled(self._scores(theta)[0]), self.moments(theta, records=1.0).H
+        moved = np.linalg.solve(H, B)
+        return np.asarray(moved @ self.noise @ moved.T)
+
+    def moments(self, theta: FloatArray, *, records: float, row_weights: FloatArray | None = None) -> Moments:
+        """Return ``H`` and ``J`` of ``records`` private people; see `PublicSide.moments`."""
+        people, e, k = self.standing, self.standing.propensity, self._mallows
+        r, v = self._scores(theta)
+        slope = self._coupled(r) @ np.linalg.pinv(people.hessian)
+        G = people.X @ slope.T  # (m, D)
+        overlap = e * (1.0 - e)
+        curvature = self.loss.curvature((self.X @ theta).reshape(2, -1), np.zeros_like(r))
+        i, j = np.triu_indices(self.dimension)
+        H: FloatArray = np.zeros((len(e), len(i)))
+        J = overlap[:, None] * G[:, i] * G[:, j]
+        for arm, z in enumerate(self._arms):
+            weight = 1.0 - e if arm else e  # of a person in this arm
+            product = z[:, i] * z[:, j]
+            H += (overlap * k[arm] * curvature[arm])[:, None] * product
+            J += (overlap * weight * k[arm] ** 2 * (r[arm] ** 2 + v[arm]))[:, None] * product
+            both = overlap * weight * k[arm] * r[arm] * (1.0 if arm else -1.0)
+            J += both[:, None] * (z[:, i] * G[:, j] + G[:, i] * z[:, j])
+        share = people.weights[None] if row_weights is None else row_weights * people.weights
+        share = share / share.sum(axis=1, keepdims=True)
+        found = averaged((H, J), records=records, row_weights=share, levelled=())
+        return Moments(H=found.H[0], J=found.J[0]) if row_weights is None else found
+
+
+def weighted_public(
+    rows: PublicRows,
+    design: Design,
+    loss: PredictorLoss,
+    *,
+    propensity: FloatArray,
+    arms: tuple[FloatArray, FloatArray],
+    standing: WeightedPeople,
+    noise: FloatArray,
+    raked: bool,
+) -> WeightedPublic:
+    """Return the public side of people weighted by their chance of treatment.
+
+    Parameters
+    ----------
+    rows
+        Public rows with the outcome, weighted by the private model's chance of the treatment that they had.
+    design, loss
+        Those of the regression.
+    propensity : (n, p) float64
+        The rows of the propensity model of the same people.
+    arms : tuple of (m, D) float64
+        The regression's rows of the people who stand for private ones, had they been untreated and treated.
+    standing
+        These people.
+    noise, raked
+        See `WeightedPublic`.
+    """
+    whole = np.concatenate(arms)
+    geometry = design.whitening(whole)
+    whitened = whitened_matrix(geometry, whole)
+    y, e = np.zeros(0) if rows.y is None else rows.y, standing.propensity
+    columns = np.asfortranarray(whitened_matrix(geometry, rows.X).X)
+    return WeightedPublic(
+        geometry=geometry,
+        X=np.asarray(whitened.X),
+        mallows=np.asarray(whitened.weights),
+        weights=np.tile(e * (1.0 - e), 2),
+        fit=fitted_public(RegressionRows.of(loss, columns, y, weights=rows.weights), geometry),
+        loss=loss,
+        standing=standing,
+        noise=noise,
+        dependence=dependence_of(loss.plain, rows.X, propensity, y, people=standing.X),
+        rows=len(rows.X),
+        raked=raked,
+    )
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class WeightedSampleRows:
+    """Rows to which a propensity model was fitted, and those of them with an outcome.
+
+    Attributes
+    ----------
+    rows : RegressionRows
+        Rows (n,) with an outcome, not weighted.
+    X : (N, p) float64
+        All rows of the propensity model.
+    treated : (N,) float64
+        Who was treated.
+    coefficients : (p,) float64
+        The maximum-likelihood propensity of these rows.
+    lacking : (N,) bool
+        Which of them have no outcome; the others are ``rows``, in their order.
+    """
+
+    rows: RegressionRows
+    X: FloatArray
+    treated: FloatArray
+    coefficients: FloatArray
+    lacking: BoolArray
+
+
+def weighted_fit(sample: WeightedSampleRows, *, terms: tuple[str, ...]) -> Estimate:
+    """Return the weighted fit of a loss to rows, with errors by the equations of both models stacked.
+
+    It is what ``glm`` gives with the weights as prior weights; the covariance is the sandwich of the influences
+    ``w r z + B A^-1 x (a - e)``, without a correction for few rows, as geepack and the survey package have it for
+    weights that are known.
+    """
+    e = expit(sample.X @ sample.coefficients)
+    weights, overlap = np.where(sample.treated == 1.0, 1.0 - e, e), e * (1.0 - e)
+    there = ~sample.lacking
+    rows = replace(sample.rows, weights=weights[there])
+    estimate = maximum_likelihood(rows, terms=terms)
+    known = np.isfinite(estimate.values)
+    Z, theta = rows.X[:, known], estimate.values[known]
+    eta = Z @ theta + rows.offset
+    score, curvature = rows.loss.score(eta, rows.y), rows.loss.curvature(eta, rows.y)
+    slopes = np.where(sample.treated == 1.0, -overlap, overlap)[there]  # of the weights, times x
+    X = sample.X[there]
+    bread = (Z.T * (rows.weights * curvature)) @ Z
+    B = (Z.T * (slopes * score)) @ X
+    information = (sample.X.T * overlap) @ sample.X
+    influences = (sample.X * (sample.treated - e)[:, None]) @ np.linalg.solve(information, B.T)
+    influences[there] += (rows.weights * score)[:, None] * Z
+    inverse = np.linalg.inv(bread)
+    covariance = np.full((len(known), len(known)), np.nan)
+    covariance[np.ix_(known, known)] = inverse @ (influences.T @ influences) @ inverse
+    return replace(estimate, sampling=covariance)
