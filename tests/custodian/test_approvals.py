@@ -11,6 +11,7 @@ import yaml
 import hdpstats.api as hdp
 from hdpstats.custodian import SiteSettings, approvals, approve, overview, preview
 from hdpstats.custodian.approvals import NotApproved
+from hdpstats.custodian.previewing import PreviewSite
 from hdpstats.exchange import RequestFile, questions
 from hdpstats.sites import LocalSite
 from tests.custodian.asked_by_files import SIMPLE, Place
@@ -249,6 +250,21 @@ def test_settings_that_decide_what_is_answered_are_part_of_an_approval(tmp_path,
     assert place.spent == 0
     approve(place.settings, place.request, by="Dr Cox", sha256=shown(place))
     assert "approved by Dr Cox at" in preview(place.settings, place.request)
+
+
+@pytest.mark.parametrize(
+    ("columns", "others"), [(["all"], "all"), (["none"], []), (["g, x"], ["g", "x"]), (["x, y"], ["x", "y"])]
+)
+def test_no_name_of_a_column_passes_for_another_list(tmp_path, columns, others):
+    place = Place(tmp_path)
+    names = {name: hdp.Binary() for name in ("all", "none", "g, x", "x, y")}
+    hdp.Schema({**dict(SCHEMA), **names}).to_yaml(tmp_path / "dictionary.yaml")
+    decided = []
+    for each in (columns, others):
+        with_entries(place, analysts={"ann": EVERYTHING | {"columns": each}})
+        site = PreviewSite(place.settings, place.ledger, analyst="ann", rows=len(PRIVATE))
+        decided.append(approvals.decided_by(place.settings, site, "ann"))
+    assert decided[0] != decided[1]
 
 
 def test_another_number_of_people_is_part_of_an_approval(place):
