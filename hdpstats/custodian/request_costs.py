@@ -35,6 +35,7 @@ from hdpstats.exchange.questions import Question
 from hdpstats.ledger import KnownQuery, Ledger
 from hdpstats.mechanisms.registry import name_of
 from hdpstats.privacy.budget import NOTHING, Budget, Spend, covers
+from hdpstats.privacy.composition import Balance
 from hdpstats.records.query import Query
 from hdpstats.sites.site import SiteTerms
 
@@ -155,7 +156,16 @@ class RequestCosts:
         return costs, bool(lines) and not costs
 
 
-def affords_all(ledger: Ledger, asked: Question, query: Query, charged: Spend, analyst: str, *, shared: bool) -> bool:
+def affords_all(
+    ledger: Ledger,
+    asked: Question,
+    query: Query,
+    charged: Spend,
+    analyst: str,
+    *,
+    shared: bool,
+    caps: Mapping[str, Balance] | None = None,
+) -> bool:
     """Whether a charge, with all that its question is charged afterwards, could be made now.
 
     Parameters
@@ -170,12 +180,14 @@ def affords_all(ledger: Ledger, asked: Question, query: Query, charged: Spend, a
         Whose it is.
     shared
         Whether it was released to somebody else: it is charged to the analyst's cap alone, and so may be what follows.
+    caps
+        The caps of analysts; by default those of the account.
     """
     if asked.second is not None and name_of(query) != SECOND:
         charged = charged + ledger.charged(Spend(asked.second))
     if not shared:
-        return ledger.affords(charged, analyst)
-    cap = ledger.caps.get(analyst)
+        return ledger.affords(charged, analyst, caps=caps)
+    cap = (ledger.caps if caps is None else caps).get(analyst)
     return cap is None or cap.divided_for(charged).affords(charged)
 
 

@@ -376,6 +376,20 @@ class Ledger:
         """Return whom `declare` would stop, and why, or raise what it would raise; nothing is written."""
         return self._latest().stopped(self._dataset, _agreed(caps))
 
+    def caps_under(self, caps: Mapping[str, Budget | None]) -> dict[str, Balance]:
+        """Return the caps of analysts as `declare` would leave them, or raise what it would; nothing is written.
+
+        Who would be stopped keeps the cap before.
+        """
+        chain, granted = self._latest(), _agreed(caps)
+        found, stopped = chain.capped(self._dataset), chain.stopped(self._dataset, granted)
+        changed = {
+            name: chain.with_cap(self._dataset, name, cap)
+            for name, cap in granted.items()
+            if name not in stopped and (name not in found or found[name].total != cap)
+        }
+        return found | changed
+
     def watch(
         self,
         watcher: Callable[[Sequence[str]], None],
@@ -589,10 +603,11 @@ class Ledger:
         """
         return self.balance.remaining
 
-    def affords(self, cost: Spend, analyst: str | None = None) -> bool:
+    def affords(self, cost: Spend, analyst: str | None = None, *, caps: Mapping[str, Balance] | None = None) -> bool:
         """Whether a cost could be charged now; for the rounds of a fit, their sum before the first is asked.
 
-        The cost is taken as that of one charge. With an analyst, whether his cap affords it too.
+        The cost is taken as that of one charge. With an analyst, whether his cap affords it too: that of the ledger,
+        or among ``caps`` (`caps_under`).
 
         >>> from hdpstats.ledger import Ledger
         >>> Ledger(None, dataset="trial", epsilon=3.0).affords(Spend(4.0))
@@ -601,7 +616,7 @@ class Ledger:
         chain = self._latest()
         cost = cost if cost == NOTHING else chain.account(self._dataset).floor.charged(cost)
         balances = [chain.account(self._dataset).balance]
-        caps = chain.capped(self._dataset)
+        caps = chain.capped(self._dataset) if caps is None else caps
         if analyst is not None and caps:
             if checked_analyst(analyst) not in caps:
                 return False

@@ -101,9 +101,39 @@ def test_what_the_account_or_the_cap_does_not_afford_is_said(tmp_path):
     place.ask(*SIMPLE)
     words = preview(place.settings, place.request)
     assert "may receive epsilon = 0.4, delta = 0" in words
+    assert "would be refused: more than is left" in words  # before the site was ever opened
     with pytest.raises(hdp.InsufficientBudget):
         place.answer()
     assert "would be refused: more than is left" in preview(place.settings, place.request)
+
+
+def test_a_preview_is_of_the_caps_that_the_settings_say_now(tmp_path):
+    """The account has the caps of the settings that the site was opened under last."""
+    place = Place(tmp_path, analysts={"ann": EVERYTHING | {"epsilon": 2}})
+    place.ask(*SIMPLE)
+    place.answer()
+    place.release.unlink()
+    kind, what, options = SIMPLE
+    place.ask(kind, what, options | {"replicate": 2})
+    said = place.file.read_text()
+    for cap, words, shown in (
+        (2, "may receive epsilon = 1.5, delta = 0", "epsilon 2"),
+        (0.75, "may receive epsilon = 0.25, delta = 0", "epsilon 0.75"),
+        (0.25, "left; would be refused: the cap of", "epsilon 0.25"),
+    ):
+        place.file.write_text(said.replace("epsilon: 2\n", f"epsilon: {cap}\n"))
+        found = preview(place.settings, place.request)
+        assert words in found
+        assert ("would be refused" in found) == (cap < 1)
+        assert shown in overview(place.settings)
+        assert place.ledger.caps["ann"].total.epsilon == 2
+    for _ in range(2):  # once it was opened under them
+        with pytest.raises(hdp.QuotaExceeded, match="covers less"):
+            place.answer()
+        assert "would be refused: the cap of" in preview(place.settings, place.request)
+    place.file.write_text(said.replace("epsilon: 2\n", "epsilon: 0.75\n"))
+    hdp.Ledger.open_existing(place.file.with_name("ledger.db")).grant(analyst="ann", epsilon=3)
+    assert "would be refused: analyst 'ann' was granted (epsilon = 3" in preview(place.settings, place.request)
 
 
 @pytest.mark.parametrize("value", [-5, 0, True, "1", None, [1]])
