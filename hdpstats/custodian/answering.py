@@ -268,6 +268,10 @@ Beside = Callable[[Site], Mapping[str, Site]]
 """Gives a site its place among others: all of them by name."""
 
 
+class FewerAnswers(SiteError):  # noqa: N818  (what a caller needs to know of it)
+    """An analysis did not come to its end, and the file of an earlier one has more of its answers: that one stays."""
+
+
 @final
 class Exchange:
     """A site that was opened to answer requests that come as files.
@@ -323,6 +327,7 @@ class Exchange:
         beside: Beside | None = None,
         quorum: int | None = None,
         carried: bool = False,
+        before: Callable[[], int | None] = lambda: None,
     ) -> ReleaseFile:
         """Answer a request of an analyst; the same request again gives the same file, for nothing.
 
@@ -336,9 +341,13 @@ class Exchange:
         beside, quorum
             Where several sites are asked: what gives this site its place among them, and how many must answer. The
             analyst's code stops where it needs what the others have not released yet.
+        before
+            Returns how many answers the file has that the new one would replace, where there is one.
 
         Raises
         ------
+        FewerAnswers
+            Its time was over, or its code failed, before it had asked for all that the earlier file has.
         ArgumentError
             Nobody approved it, and somebody must; or what it says cannot be asked. Nothing was charged.
         HdpError
@@ -357,7 +366,7 @@ class Exchange:
                 question=asked.question,
                 again=self._again(asked, analyst, costs, carried=brought),
             )
-            sites = answering if beside is None else beside(answering)
+            sites, stopped = answering if beside is None else beside(answering), ""
             try:
                 with self._slots.request(analyst), asked.in_its_recipe():
                     answering.time.run(partial(self._ask, asked, sites, public, quorum))
@@ -365,17 +374,21 @@ class Exchange:
                 too_long = error.facts.get("code") == "too-long"
                 if not answering.answers or (too_long and answering.refusal is not None):
                     raise  # else reading the release file raises the same: it is about what was released
+                stopped = str(error)
                 if too_long:  # what was released leaves all the same, and whether more would be asked is not known
-                    log.write(request="file", sha256=asked.sha256, ended=str(error), answers=len(answering.answers))
+                    log.write(request="file", sha256=asked.sha256, ended=stopped, answers=len(answering.answers))
             except Exception as error:
                 if answering.refusal is not None or not answering.answers:
                     raise SiteError(
                         f"the question cannot be asked: its code fails ({log.cause(error)}). What was charged stays "
                         "charged, and is handed out to the same request"
                     ) from None
-                log.write(request="file", sha256=asked.sha256, failed=f"its code, after answers: {log.cause(error)}")
+                stopped = f"its code, after answers: {log.cause(error)}"
+                log.write(request="file", sha256=asked.sha256, failed=stopped)
             if answering.refusal is not None:  # which a study of several sites goes on without
                 raise answering.refusal
+        if stopped and len(answering.answers) < (before() or 0):
+            raise FewerAnswers(f"{stopped}. The file of an earlier answer to this request has more, and stays as it is")
         entries = [None if each.entry is None else each.entry.to_dict() for _, each in answering.answers.values()]
         log.write(request="file", sha256=asked.sha256, analyst=analyst, entries=entries)
         return self._file(asked, answering.answers)
@@ -469,7 +482,8 @@ def answer(
     if by is not None and sha256 is not None:
         recorded(settings, considered(settings, asked, name, public), by=by, sha256=sha256)
     exchange = _opened(settings, asked, name, prices, clock)
-    made = exchange.answer(asked, analyst=name, public=rows)
+    before = partial(ReleaseFile.answers_at, out, request=asked.sha256, held=held)
+    made = exchange.answer(asked, analyst=name, public=rows, before=before)
     try:
         with new_file(out, same=same) as place:
             write_durably(place, made.to_json() + "\n")
