@@ -50,7 +50,7 @@ from hdpstats.custodian.files import check_file, write_durably
 from hdpstats.custodian.kept_head import open_account
 from hdpstats.custodian.previewing import check_approved, check_public, considered, recorded
 from hdpstats.custodian.prices import measured
-from hdpstats.custodian.request_costs import CARRIED_AGAIN, OTHER_DATA, RequestCosts, affords_all
+from hdpstats.custodian.request_costs import CARRIED_AGAIN, OTHER_DATA, SECOND, RequestCosts, affords_all
 from hdpstats.custodian.senders import sender_of
 from hdpstats.custodian.serving import open_site, read_rows
 from hdpstats.custodian.settings import SiteSettings
@@ -58,6 +58,7 @@ from hdpstats.custodian.timing import Overruns, Slots
 from hdpstats.exchange import ReleaseFile, RequestFile
 from hdpstats.exchange.questions import Question
 from hdpstats.ledger import Ledger
+from hdpstats.mechanisms.registry import name_of
 from hdpstats.privacy.budget import total
 from hdpstats.records.query import Query, Release
 from hdpstats.schema.public import PublicTable
@@ -91,6 +92,7 @@ class AnsweringSite(Site):
         self._costs, self._again, self._in_vain, self._question = costs, again, 0, question
         self.answers: dict[str, tuple[Query, Release]] = {}
         self.refusal: BaseException | None = None
+        self._later: RequestRefused | None = None
 
     @property
     def schema(self) -> Schema:
@@ -120,9 +122,21 @@ class AnsweringSite(Site):
             self._site.put_public(table, analyst=self._analyst, most_bytes=self._limits.kept_each)
 
     def check_permitted(self, query: Query, columns: Collection[str]) -> None:
-        """Refuse what the analyst may not ask."""
+        """Refuse what the analyst may not ask; where it would take too long, nothing is charged that comes before."""
+        try:
+            with self.time.paused():
+                self._check_allowed(query, columns)
+                try:
+                    self._slots.seconds(query, analyst=self._analyst)
+                except RequestRefused as refused:  # what was answered before is handed out all the same
+                    self._later = refused
+        except RequestRefused as refused:
+            self.refusal = _refusal(refused.code, **refused.numbers)
+            raise self.refusal from None
+
+    def _check_allowed(self, query: Query, columns: Collection[str]) -> None:
         if not self._permissions.allow(query, columns):
-            raise _refusal("forbidden")
+            raise RequestRefused("forbidden")
 
     def received(self, query: Query) -> Release | None:
         """Return what the analyst has received of a query."""
@@ -149,7 +163,7 @@ class AnsweringSite(Site):
         if len(written) > self._limits.query:
             raise RequestRefused("too-large", limit=self._limits.query)
         asked = read_query(written)
-        self.check_permitted(asked, self._site.columns(asked, analyst=self._analyst))
+        self._check_allowed(asked, self._site.columns(asked, analyst=self._analyst))
         release = self._site.received(asked, analyst=self._analyst)
         if release is None:
             self._check_approved(asked)
@@ -167,6 +181,8 @@ class AnsweringSite(Site):
 
     def _check_approved(self, query: Query) -> None:
         """Refuse what would go beyond what the request says, and what was approved, before it is charged."""
+        if self._later is not None:
+            raise self._later
         if self._again is not None and self._in_vain + self._site.in_vain(query) > self._again:
             raise NotApproved(
                 "approve must be given anew: this query was charged before and has no release; its answer is computed "
@@ -179,6 +195,9 @@ class AnsweringSite(Site):
             charged = quote.cost + quote.ahead
             if not affords_all(self._site.ledger, self._question, query, charged, self._analyst, shared=shared):
                 raise _refusal("insufficient-budget")
+            left, later = self._site.ledger.charges_left(self._analyst), len(getattr(query, "ahead", None) or ())
+            if name_of(query) != SECOND and left is not None and left < later + 2:
+                raise _refusal("quota")
         self._costs.add(query, self._site.cost(query, analyst=self._analyst), charged=True)
 
     def _take_back(self, query: Query) -> None:

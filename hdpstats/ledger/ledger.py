@@ -434,7 +434,7 @@ class Ledger:
             What its release costs; `charged` says what is charged for it.
         ahead
             What the later rounds of the same fit will cost, one by one. It is not charged, but must be left after this
-            charge, so that no fit ends half charged.
+            charge, and so many charges within what `limit` allows the analyst, so that no fit ends half charged.
         analyst
             Who will receive the release.
         holder
@@ -467,7 +467,14 @@ class Ledger:
         held_by, price, later = holder or own_holder(), self.charged(cost), self.floor.charged_together(ahead)
         return self._write(
             partial(
-                Transaction.charge, request=request, cost=price, ahead=later, holder=held_by, analyst=name, over=over
+                Transaction.charge,
+                request=request,
+                cost=price,
+                ahead=later,
+                holder=held_by,
+                analyst=name,
+                over=over,
+                later=len(ahead),
             )
         )
 
@@ -640,6 +647,11 @@ class Ledger:
     def quota(self, analyst: str) -> Quota:
         """Return the limits of an analyst; None in it where there is none."""
         return self._latest().part(self._dataset, checked_analyst(analyst)).quota
+
+    def charges_left(self, analyst: str) -> int | None:
+        """Return how many charges an analyst may still cause; None where there is no limit."""
+        part = self._latest().part(self._dataset, checked_analyst(analyst))
+        return None if part.quota.charges is None else max(part.quota.charges - part.charges, 0)
 
     def spent_by(self, analyst: str) -> Spend:
         """Return what an analyst has received: an (epsilon, delta) that holds for it if he has a cap.

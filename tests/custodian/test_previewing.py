@@ -10,6 +10,7 @@ import yaml
 
 import hdpstats.api as hdp
 from hdpstats import __version__
+from hdpstats._base.work import Operations
 from hdpstats.cli import main
 from hdpstats.custodian import overview, preview
 from hdpstats.custodian.analysis_time import AnalysisTime
@@ -19,6 +20,7 @@ from hdpstats.exchange import RequestFile
 from hdpstats.exchange.questions import Question
 from hdpstats.ledger import Ledger
 from hdpstats.records import codec
+from hdpstats.sites import LocalSite
 from tests.custodian.asked_by_files import QUESTIONS, SIMPLE, STUDY, Place
 from tests.custodian.institution import EVERYTHING
 from tests.custodian.people import PRIVATE, PUBLIC, SCHEMA
@@ -226,6 +228,52 @@ def test_an_effect_that_is_refused_is_refused_before_its_propensity_is_charged(t
     with pytest.raises(hdp.FormulaError, match="the treatment of the weighting alone"):
         place.answer()
     assert place.spent == 0
+
+
+CHAINS = {"logit": 2, "hazard": 2, "effect": 3}
+"""Questions, and how many charges each takes."""
+
+
+@pytest.mark.parametrize("question", CHAINS)
+def test_what_takes_too_long_is_refused_before_what_comes_first_is_charged(tmp_path, monkeypatch, question):
+    place, work = Place(tmp_path), LocalSite.work
+    place.ask(*QUESTIONS[question])
+
+    def long(self, query, *, analyst):
+        last = query.kind.startswith("treatment_effect" if question == "effect" else "objective")
+        return Operations(steps=1e18) if last else work(self, query, analyst=analyst)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalSite, "work", long)
+        with pytest.raises(hdp.MechanismError, match="longer than the custodian allows, and nothing was charged for"):
+            place.answer()
+    assert place.spent == 0
+    assert not place.ledger.history().size
+    assert not lines_in(place.settings.request_costs)
+    place.answer()
+    assert len(place.ledger.history()) == CHAINS[question]
+    assert place.settings.request_costs.stat().st_size
+    place.release.unlink()
+    monkeypatch.setattr(LocalSite, "work", long)  # what was answered needs no time
+    assert len(place.answer().answers) == CHAINS[question]
+
+
+@pytest.mark.parametrize("question", CHAINS)
+def test_more_charges_than_are_allowed_are_refused_before_the_first(tmp_path, question):
+    most = CHAINS[question]
+    place = Place(tmp_path, limits={"charges_each": most - 1})
+    place.ask(*QUESTIONS[question])
+    with pytest.raises(hdp.QuotaExceeded, match="othing was charged for it"):
+        place.answer()
+    assert place.spent == 0
+    assert not lines_in(place.settings.request_costs)
+    place.file.write_text(place.file.read_text().replace(f"charges_each: {most - 1}", f"charges_each: {most}"))
+    place.answer()
+    assert len(place.ledger.history()) == most
+
+
+def lines_in(path):
+    return path.read_text().splitlines() if path.exists() else []
 
 
 @pytest.mark.parametrize("public", [None, PUBLIC.head(10), PUBLIC.drop(columns=["event"])])
