@@ -122,17 +122,22 @@ class AnsweringSite(Site):
             self._site.put_public(table, analyst=self._analyst, most_bytes=self._limits.kept_each)
 
     def check_permitted(self, query: Query, columns: Collection[str]) -> None:
-        """Refuse what the analyst may not ask; where it would take too long, nothing is charged that comes before."""
+        """Refuse what the analyst may not ask; where it is too large or takes too long, nothing is charged before."""
         try:
             with self.time.paused():
                 self._check_allowed(query, columns)
                 try:
+                    self._check_size(query.to_json().encode())
                     self._slots.seconds(query, analyst=self._analyst)
                 except RequestRefused as refused:  # what was answered before is handed out all the same
                     self._later = refused
         except RequestRefused as refused:
             self.refusal = _refusal(refused.code, **refused.numbers)
             raise self.refusal from None
+
+    def _check_size(self, written: bytes) -> None:
+        if len(written) > self._limits.query:
+            raise RequestRefused("too-large", limit=self._limits.query)
 
     def _check_allowed(self, query: Query, columns: Collection[str]) -> None:
         if not self._permissions.allow(query, columns):
@@ -160,8 +165,7 @@ class AnsweringSite(Site):
 
     def _answered(self, query: Query) -> Release:
         written = query.to_json().encode()
-        if len(written) > self._limits.query:
-            raise RequestRefused("too-large", limit=self._limits.query)
+        self._check_size(written)
         asked = read_query(written)
         self._check_allowed(asked, self._site.columns(asked, analyst=self._analyst))
         release = self._site.received(asked, analyst=self._analyst)

@@ -74,7 +74,7 @@ class PreviewSite(Site):
         self._limits = settings.limits
         self.permissions: Permissions = settings.analysts[analyst]
         self.columns: set[str] = set()
-        self.forbidden = False
+        self.forbidden = self._too_large = False
         self.stored = self.again = 0
 
     @property
@@ -108,6 +108,7 @@ class PreviewSite(Site):
         """Note which columns a fit will need, and whether it is permitted."""
         self.columns |= set(columns)
         self.forbidden = self.forbidden or not self.permissions.allow(query, columns)
+        self._too_large = self._too_large or len(query.to_json()) > self._limits.query
 
     def received(self, query: Query) -> Release | None:
         """Return what the analyst has received of a query."""
@@ -119,11 +120,11 @@ class PreviewSite(Site):
     def answer(self, query: Query) -> Release:
         """Return what the ledger holds, or stop at what it does not."""
         check_kind(query)
-        if len(query.to_json()) > self._limits.query:
-            raise CODES["too-large"].error(CODES["too-large"].message)
         self.check_permitted(query, columns_of(query, self._facts))
         with self.time.paused():
             stored = self.ledger.stored(self._id(query), self._analyst)
+        if self._too_large and (stored is None or len(query.to_json()) > self._limits.query):
+            raise CODES["too-large"].error(CODES["too-large"].message)
         if stored is None:
             raise _Met(query)
         self.stored += 1

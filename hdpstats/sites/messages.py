@@ -327,8 +327,8 @@ CODES: Final[Mapping[str, Refusal]] = MappingProxyType(
         "too-large": Refusal(
             413,
             SiteError,
-            "the request is longer than the site accepts, or asks for more, and nothing was charged; send, or ask for, "
-            "fewer rows or a smaller model, or ask the custodian for a larger limit",
+            "the request is longer than the site accepts, or asks for more, and nothing was charged for it; send, or "
+            "ask for, fewer rows or a smaller model, or ask the custodian for a larger limit",
         ),
         "no-length": Refusal(
             411,

@@ -272,6 +272,22 @@ def test_more_charges_than_are_allowed_are_refused_before_the_first(tmp_path, qu
     assert len(place.ledger.history()) == most
 
 
+@pytest.mark.parametrize("question", CHAINS)
+def test_what_is_too_large_is_refused_before_what_comes_first_is_charged(tmp_path, question):
+    for folder in ("whole", "less"):
+        (tmp_path / folder).mkdir()
+    place = Place(tmp_path / "whole")
+    place.ask(*QUESTIONS[question])
+    sizes = [len(query.to_json()) for query, _ in place.answer().answers]
+    assert max(sizes) > sizes[0] + 50
+    place = Place(tmp_path / "less", limits={"query": (sizes[0] + max(sizes)) // 2})
+    place.ask(*QUESTIONS[question])
+    assert "would be refused: the request is longer" in preview(place.settings, place.request)
+    with pytest.raises(hdp.SiteError, match="longer than the site accepts"):
+        place.answer()
+    assert place.spent == 0
+
+
 def lines_in(path):
     return path.read_text().splitlines() if path.exists() else []
 
