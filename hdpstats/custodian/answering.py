@@ -50,7 +50,7 @@ from hdpstats.custodian.files import check_file, write_durably
 from hdpstats.custodian.kept_head import open_account
 from hdpstats.custodian.previewing import check_approved, check_public, considered, recorded
 from hdpstats.custodian.prices import measured
-from hdpstats.custodian.request_costs import CARRIED_AGAIN, OTHER_DATA, SECOND, RequestCosts, affords_all
+from hdpstats.custodian.request_costs import CARRIED_AGAIN, OTHER_DATA, SECOND, RequestCosts, affords_all, owed_besides
 from hdpstats.custodian.senders import sender_of
 from hdpstats.custodian.serving import open_site, read_rows
 from hdpstats.custodian.settings import SiteSettings
@@ -196,8 +196,9 @@ class AnsweringSite(Site):
             )
         if self._question.second is not None:
             quote, shared = self._site.quote(query, analyst=self._analyst), self._site.received(query) is not None
-            charged = quote.cost + quote.ahead
-            if not affords_all(self._site.ledger, self._question, query, charged, self._analyst, shared=shared):
+            besides = owed_besides(quote.cost, self._site.owed(query, analyst=self._analyst), shared=shared)
+            charged, ledger = quote.cost + quote.ahead, self._site.ledger
+            if not affords_all(ledger, self._question, query, charged, self._analyst, shared=shared, besides=besides):
                 raise _refusal("insufficient-budget")
             left, later = self._site.ledger.charges_left(self._analyst), len(getattr(query, "ahead", None) or ())
             if name_of(query) != SECOND and left is not None and left < later + 2:

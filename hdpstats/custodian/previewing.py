@@ -21,7 +21,7 @@ from hdpstats.custodian.approvals import REQUIRED, Approval, approval_of, change
 from hdpstats.custodian.kept_head import caps_of, open_account
 from hdpstats.custodian.permissions import Permissions
 from hdpstats.custodian.queried_rows import number_of_queried_rows
-from hdpstats.custodian.request_costs import CARRIED_AGAIN, OTHER_DATA, RequestCosts, affords_all
+from hdpstats.custodian.request_costs import CARRIED_AGAIN, OTHER_DATA, RequestCosts, affords_all, owed_besides
 from hdpstats.custodian.senders import sender_of
 from hdpstats.custodian.serving import files_of_rows, read_rows
 from hdpstats.custodian.settings import Limits, SiteSettings
@@ -134,6 +134,10 @@ class PreviewSite(Site):
     def in_vain(self, query: Query) -> int:
         """Return how many charges of a query have no release (`hdpstats.ledger.Ledger.in_vain`)."""
         return self.ledger.in_vain(self._id(query))
+
+    def owed(self, query: Query) -> int:
+        """Return how many charges of a query were made for others alone (`hdpstats.ledger.Ledger.owed`)."""
+        return self.ledger.owed(self._id(query), self._analyst)
 
     def is_shared(self, query: Query) -> bool:
         """Whether it was released to somebody else: then the analyst's cap is charged, and the total is not."""
@@ -364,23 +368,32 @@ def _costs(found: Preview) -> list[str]:
     kind = found.met.kind.partition("/")[0]
     later = f"; its later queries {ahead}" if ahead.epsilon or ahead.mu_squared else ""
     lines = [*before, f"would be charged {cost} for the first query ({kind}){later}"]
-    again = site.in_vain(found.met)
-    if again:
+    again, shared = site.in_vain(found.met), site.is_shared(found.met)
+    besides = owed_besides(cost, site.owed(found.met), shared=shared)
+    if again and not shared:
         lines.append(
             f"of charges for this query {again} have no release: it is being computed, or was interrupted; then it is "
             "charged once more, and these count for the analyst's cap too"
         )
+    if shared:
+        lines.append(
+            "the first query was released to another analyst: the analyst's cap is charged, the account is not"
+        )
+    if besides.epsilon or besides.mu_squared:
+        lines.append(f"the analyst's cap is charged {besides} besides, for charges of it that were made for others")
     most, floor = found.request.question.most, site.ledger.floor.epsilon
     lines.append(
         f"in all it may cost {most}; each charge is at least epsilon {decimal(floor)}, and rounded up to the account's "
         "digits"
     )
     together = cost + ahead
-    asked, shared = found.request.question, site.is_shared(found.met)
+    asked = found.request.question
     caps, stopped = site.caps()
     if stopped:  # which is said with what is left
         return lines
-    if not affords_all(site.ledger, asked, found.met, together, found.analyst, shared=shared, caps=caps):
+    if not affords_all(
+        site.ledger, asked, found.met, together, found.analyst, shared=shared, besides=besides, caps=caps
+    ):
         lines.append("would be refused: more than is left, in all or to the analyst")
         return lines
     if together.mu_squared:

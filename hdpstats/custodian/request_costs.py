@@ -164,6 +164,7 @@ def affords_all(
     analyst: str,
     *,
     shared: bool,
+    besides: Spend = NOTHING,
     caps: Mapping[str, Balance] | None = None,
 ) -> bool:
     """Whether a charge, with all that its question is charged afterwards, could be made now.
@@ -180,15 +181,28 @@ def affords_all(
         Whose it is.
     shared
         Whether it was released to somebody else: it is charged to the analyst's cap alone, and so may be what follows.
+    besides
+        What the analyst's cap is charged besides: charges of the query that were made for others (`owed_besides`).
     caps
         The caps of analysts; by default those of the account.
     """
     if asked.second is not None and name_of(query) != SECOND:
         charged = charged + ledger.charged(Spend(asked.second))
-    if not shared:
-        return ledger.affords(charged, analyst, caps=caps)
-    cap = (ledger.caps if caps is None else caps).get(analyst)
-    return cap is None or cap.divided_for(charged).affords(charged)
+    if not shared and not ledger.affords(charged):
+        return False
+    known = ledger.caps if caps is None else caps
+    if not known or analyst not in known:
+        return not known
+    whole = charged + besides
+    return known[analyst].divided_for(whole).affords(whole)
+
+
+def owed_besides(cost: Spend, owed: int, *, shared: bool) -> Spend:
+    """Return what an analyst's cap is charged for a query besides its cost: the charges that others have made of it.
+
+    Where it was released to one of them, the latest of these charges is the analyst's own.
+    """
+    return cost.times(max(owed - shared, 0))
 
 
 def known_queries(settings: SiteSettings) -> tuple[KnownQuery, ...]:

@@ -705,6 +705,15 @@ class Ledger:
         charge = chain.charges.get(request_id)
         return 0 if charge is None else charge.attempt - (request_id in chain.released)
 
+    def owed(self, request_id: str, analyst: str) -> int:
+        """Return how many charges of a request were made for others alone: an analyst who receives it is charged them.
+
+        They count for his cap, and not for the total once more.
+        """
+        chain = self._latest()
+        charge = chain.charges.get(request_id)
+        return 0 if charge is None else charge.attempt - chain.charged_to(request_id, checked_analyst(analyst))
+
     def all_in_vain(self, terms: str) -> dict[str, int]:
         """Return how many charges have no release, by the SHA-256 of the query's text, of this version of the data set.
 

@@ -251,6 +251,10 @@ class LocalSite(Site):
         """Return how many charges of a query have no release (`hdpstats.ledger.Ledger.in_vain`)."""
         return self._ledger.in_vain(self._request(query).id)
 
+    def owed(self, query: Query, *, analyst: str) -> int:
+        """Return how many charges of a query were made for others alone (`hdpstats.ledger.Ledger.owed`)."""
+        return self._ledger.owed(self._request(query).id, analyst)
+
     def work(self, query: Query, *, analyst: str | None = None) -> Operations:
         """Return what the computation of a query on the declared number of rows takes at most; charges nothing.
 

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import sys
 import tracemalloc
 
 import pytest
@@ -21,6 +22,7 @@ from hdpstats.exchange.questions import Question
 from hdpstats.ledger import Ledger
 from hdpstats.records import codec
 from hdpstats.sites import LocalSite
+from tests import forked
 from tests.custodian.asked_by_files import QUESTIONS, SIMPLE, STUDY, Place
 from tests.custodian.institution import EVERYTHING
 from tests.custodian.people import PRIVATE, PUBLIC, SCHEMA
@@ -338,6 +340,41 @@ def test_an_effect_is_affordable_to_an_analyst_whose_propensity_was_released_to_
     assert place.ledger.spent_by("ann").epsilon == 0
     place.answer(analyst="bob")
     assert place.spent == pytest.approx(2)
+
+
+ENDING = """
+import os, pathlib, sys
+from hdpstats.custodian import SiteSettings, answering
+from hdpstats.sites import LocalSite
+LocalSite._compute = lambda *_: os._exit(3)
+file, request, release = map(pathlib.Path, sys.argv[1:])
+answering.answer(SiteSettings.from_yaml(file), request, release, analyst="bob", prices={"steps": 1e-12})
+"""
+
+
+@pytest.mark.filterwarnings("ignore:this release was charged 2 times")
+def test_what_others_were_charged_in_vain_is_counted_before_an_effect_is_charged(tmp_path):
+    """Whoever receives what was released to another is charged for the charges that were in vain too."""
+    caps = {"ann": EVERYTHING | {"epsilon": 2.1}, "bob": EVERYTHING | {"epsilon": 5}}
+    place = Place(tmp_path, analysts=caps)
+    place.ask(*QUESTIONS["effect"])
+    ended = forked.run([sys.executable, "-c", ENDING, *map(str, (place.file, place.request, place.release))])
+    assert ended.returncode == 3, ended.stderr
+    place.answer(analyst="bob")
+    first = place.ledger.history()["epsilon"].iloc[0]
+    assert float(place.ledger.spent_by("bob").epsilon) == place.spent == pytest.approx(2 + first)
+    place.release.unlink()
+    said = preview(place.settings, place.request, analyst="ann")
+    assert "it was released to another analyst" in said
+    assert f"the analyst's cap is charged epsilon = {first}, delta = 0 besides" in said
+    assert "would be refused: more than is left" in said
+    with pytest.raises(hdp.InsufficientBudget):
+        place.answer(analyst="ann")
+    assert place.ledger.spent_by("ann").epsilon == 0
+    place.file.write_text(place.file.read_text().replace("epsilon: 2.1", "epsilon: 2.5"))
+    assert "would be refused" not in preview(place.settings, place.request, analyst="ann")
+    place.answer(analyst="ann")
+    assert float(place.ledger.spent_by("ann").epsilon) == place.spent == pytest.approx(2 + first)
 
 
 @pytest.mark.filterwarnings("ignore")  # of what public rows do not tell
