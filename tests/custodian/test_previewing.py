@@ -365,7 +365,7 @@ def test_what_others_were_charged_in_vain_is_counted_before_an_effect_is_charged
     assert float(place.ledger.spent_by("bob").epsilon) == place.spent == pytest.approx(2 + first)
     place.release.unlink()
     said = preview(place.settings, place.request, analyst="ann")
-    assert "it was released to another analyst" in said
+    assert "first query was released to another analyst" in said
     assert f"the analyst's cap is charged epsilon = {first}, delta = 0 besides" in said
     assert "would be refused: more than is left" in said
     with pytest.raises(hdp.InsufficientBudget):
