@@ -131,13 +131,24 @@ def _move(new: Path, place: Path, *, name: str, same: Callable[[Path], bool] | N
         check_new(place, name=name, same=same)
         if not _exchanged(new, place):
             new.replace(place)
-        elif not _is_same(new, same):  # another came after it was looked at
-            _exchanged(new, place)
-            raise _taken(place, name) from None
+        else:
+            _check_replaced(new, place, name=name, same=same)
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
         _copy(new, place)
+
+
+def _check_replaced(there: Path, place: Path, *, name: str, same: Callable[[Path], bool] | None) -> None:
+    """Put back what was at a place, where it is no earlier one of the same: it came after it was looked at."""
+    known = False
+    try:
+        known = _is_same(there, same)
+    finally:
+        if not known and not _exchanged(there, place):  # what took its place is gone from there meanwhile
+            os.link(there, place)
+    if not known:
+        raise _taken(place, name) from None
 
 
 def _exchanged(new: Path, place: Path) -> bool:

@@ -69,6 +69,32 @@ def test_what_comes_meanwhile_is_not_replaced_either(tmp_path):
     assert out.read_text() == "theirs"
 
 
+@pytest.mark.parametrize("event", ["another comes", "it is moved away", "looking is interrupted"])
+def test_what_comes_as_an_earlier_one_is_replaced_is_put_back(tmp_path, monkeypatch, event):
+    out, exchange, looked = tmp_path / "out.json", new_files._exchanged, []
+    out.write_text("mine: half")
+
+    def coming(new, place):
+        if not looked:
+            out.write_text("theirs")
+        looked.append(new)
+        done = exchange(new, place)
+        if len(looked) == 1 and event == "it is moved away":
+            out.rename(tmp_path / "away.json")
+        return done
+
+    def same(place):
+        if looked and event == "looking is interrupted":
+            raise KeyboardInterrupt
+        return place.read_text().startswith("mine")
+
+    monkeypatch.setattr(new_files, "_exchanged", coming)
+    with pytest.raises(KeyboardInterrupt if "looking" in event else hdp.ArgumentError):
+        write_new(out, "mine: whole", same=same)
+    assert out.read_text() == "theirs"
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["away.json", "out.json"]["moved" not in event :]
+
+
 def test_an_earlier_one_of_the_same_is_replaced(tmp_path):
     out = tmp_path / "out.json"
     out.write_text("mine: half")
