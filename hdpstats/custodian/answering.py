@@ -17,9 +17,9 @@ what the request says in all (`hdpstats.exchange.questions.Question.most`), whic
 `hdpstats.custodian.previewing` shows and an approval is for. A query that was charged and has no release, as its
 process ended, is charged once more only under an approval that was given since; where nobody need approve, as often as
 it comes from its custodian, and `CARRIED_AGAIN` times where a carrier or a folder brings it: a carrier could end the
-process each time, and a query that takes more memory than there is does. What is brought so and was charged at another
-version of the data alone, or under other terms (``n_max``, ``max_rows_per_unit``), is not charged at these before
-somebody approves it: old files come again.
+process each time, and a query that takes more memory than there is does. What is brought so and was charged for other
+data, at another version of them alone, or under other terms (``n_max``, ``max_rows_per_unit``), is not charged at these
+before somebody approves it: old files come again.
 
 Processes that answer files for one site take turns (``site.answering.lock`` beside the other state). What a carrier or
 a folder brings and ended `ENDED` processes that answered it is refused, so that those started anew come to the others;
@@ -428,8 +428,8 @@ class Exchange:
     def _again(self, asked: RequestFile, analyst: str, costs: RequestCosts, *, carried: bool) -> int | None:
         """Return how many charges in vain a request may have; None for any number.
 
-        What a carrier brings may be old: where it was charged at another version of the data alone, at other data of
-        the account or under other terms, somebody approves that it is charged at these.
+        What a carrier brings may be old: where it was charged to another account, at another version of the data or
+        under other terms alone, somebody approves that it is charged at these.
         """
         approved = charges_approved(self.settings, self._site, asked, analyst)
         if approved is not None or not carried:

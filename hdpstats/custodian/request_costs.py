@@ -42,14 +42,15 @@ from hdpstats.sites.site import SiteTerms
 CARRIED_AGAIN: Final = 2
 """How often what a carrier brings is charged once more without an approval, as its process ended before its release."""
 
-OTHER_DATA: Final = "at another version of the data or under other terms"
+OTHER_DATA: Final = "for other data, at another version of them or under other terms"
 """Where a request was charged that is an old one here."""
 
 SECOND: Final = "treatment_effect"
 """The kind of query that makes up the second of two questions (`hdpstats.exchange.questions.Question.second`)."""
 
 _NAMES: Final = ("request", "analyst", "account")
-_DATA: Final = ("dataset", "version", "terms")
+_ASKED: Final = ("request", "analyst")
+_DATA: Final = ("account", "dataset", "version", "terms")
 _AMOUNTS: Final = ("epsilon", "delta", "mu_squared")
 
 
@@ -77,7 +78,8 @@ class RequestCosts:
     Attributes
     ----------
     only_of_other_data : bool
-        Whether the request was charged before, but not at this version of this data set under these terms.
+        Whether the request was charged before, but not to this account at this version of this data set under these
+        terms: it is an old one here.
 
     Raises
     ------
@@ -89,8 +91,9 @@ class RequestCosts:
         self, settings: SiteSettings, ledger: Ledger, request: str, analyst: str, *, most: Budget, terms: SiteTerms
     ) -> None:
         self._place, self._most = settings.request_costs, most
-        self._whose = dict(zip(_NAMES, (request, analyst, ledger.identity), strict=True))
-        self._data = dict(zip(_DATA, (ledger.dataset, ledger.version, str(terms)), strict=True))
+        self._whose = dict(zip(_ASKED, (request, analyst), strict=True))
+        of_account = ledger.identity, ledger.dataset, ledger.version, str(terms)
+        self._data = dict(zip(_DATA, of_account, strict=True))
         self._costs, self.only_of_other_data = self._read()
         self._written: tuple[str, int, int] | None = None
 
@@ -147,7 +150,7 @@ class RequestCosts:
 
     def _read(self) -> tuple[Mapping[str, Spend], bool]:
         """Return the costs of queries, and whether there are some of other data alone."""
-        lines = [each for each in _lines(self._place) if {name: each[name] for name in _NAMES} == self._whose]
+        lines = [each for each in _lines(self._place) if {name: each[name] for name in _ASKED} == self._whose]
         costs = {
             str(each["query"]): _cost(each)
             for each in lines

@@ -417,9 +417,9 @@ def test_what_waits_in_a_folder_is_said_to_wait_where_nobody_need_approve(place,
     entries = yaml.safe_load(place.file.read_text())
     entries["ledger"]["version"] = 2
     place.file.write_text(yaml.safe_dump(entries))
-    words = "it was charged at another version of the data or under other terms, and waits in a folder until"
+    words = "charged for other data, at another version of them or under other terms, and waits in a folder until"
     assert words in preview(place.settings, place.request)
-    waiting = "in a folder it waits for approval, as it was charged at another version of the data or"
+    waiting = "in a folder it waits for approval, as it was charged for other data, at another version"
     assert waiting in overview(place.settings, requests=place.request.parent)
     place.answer(by="Dr Bos", sha256=asked.sha256)
     assert words not in preview(place.settings, place.request)

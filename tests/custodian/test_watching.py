@@ -7,6 +7,7 @@ import signal
 import stat
 import sys
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 import yaml
@@ -22,7 +23,7 @@ from hdpstats.ledger import Ledger, SigningKey
 from hdpstats.sites import LocalSite
 from tests import forked
 from tests.custodian.asked_by_files import PRICES, QUESTIONS, SIMPLE, STUDY, Place
-from tests.custodian.institution import EVERYTHING
+from tests.custodian.institution import EVERYTHING, open_account
 from tests.custodian.people import PRIVATE, SCHEMA
 from tests.waiting import until
 
@@ -217,6 +218,24 @@ def test_old_requests_are_not_charged_at_another_version_of_the_data(place):
     assert (watch.sweep(), place.spent, release.read_bytes() != first) == (1, 1.25, True)
 
 
+def test_old_requests_are_not_charged_to_another_account(place):
+    """As where other people, or a new ledger, come to a site whose inbox has what was asked before."""
+    asked, _ = place.put("one.json")
+    place.watch().sweep()
+    entries = yaml.safe_load(place.file.read_text())
+    entries["ledger"] |= {"dataset": "second trial", "epsilon": 10}
+    place.file.write_text(yaml.safe_dump(entries))
+    open_account(entries, place.file.parent)
+    spent = lambda: hdp.Ledger.open_existing(place.file.with_name("ledger.db"), dataset="second trial").spent.epsilon  # noqa: E731
+    assert (place.watch().sweep(), spent()) == (0, 0)
+    assert "waits for approval, as it was charged" in overview(place.settings, requests=place.inbox)
+    approve(place.settings, place.inbox / "ann" / "one.json", by="Dr Bos", sha256=asked.sha256, analyst="ann")
+    assert (place.watch().sweep(), spent()) == (1, Fraction(1, 2))
+    (place.inbox / "ann" / "one.json").unlink()
+    place.put("two.json", (*SIMPLE[:2], {"epsilon": 0.25}))
+    assert (place.watch().sweep(), spent()) == (1, Fraction(3, 4))
+
+
 def test_old_requests_are_not_charged_under_other_terms(tmp_path):
     """To a ledger the same query under other terms is another one: it is not in what the request was charged."""
     persons = {"unit": "person", "max_rows_per_unit": 3, "n_max": 500}
@@ -229,7 +248,7 @@ def test_old_requests_are_not_charged_under_other_terms(tmp_path):
     entries["persons"]["n_max"] = 600
     place.file.write_text(yaml.safe_dump(entries))
     assert (place.watch().sweep(), place.spent) == (0, 0.5)
-    assert "as it was charged at another version of the data or under other terms" in overview(
+    assert "as it was charged for other data, at another version of them or under other terms" in overview(
         place.settings, requests=place.inbox
     )
     approve(place.settings, path, by="Dr Bos", sha256=asked.sha256, analyst="ann")
