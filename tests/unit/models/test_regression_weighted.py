@@ -287,3 +287,23 @@ def test_what_sites_have_in_common_is_not_in_how_they_differ():
     own = [each.estimate.bse["a"] for each in fit.site_facts]
     assert min(own) > 2.2 * fit.bse["a"]  # 1.4 if errors of the propensity were each site's own
     assert sum(each.weight for each in fit.site_facts) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "near"), [({"A": 0.7, "B": 6.0}, 0.6), ({"A": 0.001, "B": 6.0}, 0.35)], ids=["less", "nothing"]
+)
+def test_sites_that_told_less_stand_in_by_their_numbers_of_people(epsilon, near):
+    """What a site is asked of its people follows from its epsilon: sums of unlike questions are not added.
+
+    Nor are sums of one site divided by the people of all.
+    """
+    x, order = PRIVATE["x"].to_numpy(), np.argsort(PRIVATE["x"], kind="stable")
+    private = {"A": PRIVATE.iloc[order[:2000]], "B": PRIVATE.iloc[order[2000:]]}  # A has the lower two thirds
+    study = study_of(private)
+    fit = hdp.propensity(FORMULA, study, epsilon=epsilon)
+    asked = {name: query.pairs for name, query in fit.fit.released.description.queries}
+    assert asked.get("A") is None
+    assert asked["B"] is not None
+    expected = x.mean() if "A" in asked else x[order[2000:]].mean()  # 1.1 apart
+    assert float(fit.people.mean(fit.people.X[:, 1])) == pytest.approx(expected, abs=near)
+    assert np.isfinite(hdpf.logit("y ~ a", study, weighting=fit.weights()).plan(1.0).frame["std_error"]).all()
