@@ -1,5 +1,6 @@
 """Files that commands write: as a whole, and in the place of nothing that somebody else put there."""
 
+import ctypes
 import errno
 import os
 import shutil
@@ -14,6 +15,9 @@ from hdpstats._base.errors import ArgumentError
 
 _NO_LINKS: Final = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 """What file systems without hard links say."""
+_HERE: Final = -100
+_EXCHANGE: Final = 2
+"""Of Linux: ``AT_FDCWD`` and ``RENAME_EXCHANGE``."""
 
 
 def check_new(
@@ -50,12 +54,21 @@ def check_new(
         raise ArgumentError(
             f"{name}: this process cannot write in the folder of {place}: name another{ending}", argument=name
         )
-    if os.path.lexists(place) and not (same is not None and place.is_file() and same(place)):
-        raise ArgumentError(
-            f"{name}: there is something else at {place} already, which is not replaced: name a new file, or move that "
-            f"one away{ending}",
-            argument=name,
-        )
+    if os.path.lexists(place) and not _is_same(place, same):
+        raise _taken(place, name, ending)
+
+
+def _is_same(place: Path, same: Callable[[Path], bool] | None) -> bool:
+    """Whether an ordinary file, and no link, is an earlier one of the same."""
+    return same is not None and place.is_file() and not place.is_symlink() and same(place)
+
+
+def _taken(place: Path, name: str, ending: str = "") -> ArgumentError:
+    return ArgumentError(
+        f"{name}: there is something else at {place} already, which is not replaced: name a new file, or move that one "
+        f"away{ending}",
+        argument=name,
+    )
 
 
 @contextmanager
@@ -116,11 +129,24 @@ def _move(new: Path, place: Path, *, name: str, same: Callable[[Path], bool] | N
         os.link(new, place)  # which replaces nothing
     except FileExistsError:
         check_new(place, name=name, same=same)
-        new.replace(place)
+        if not _exchanged(new, place):
+            new.replace(place)
+        elif not _is_same(new, same):  # another came after it was looked at
+            _exchanged(new, place)
+            raise _taken(place, name) from None
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
         _copy(new, place)
+
+
+def _exchanged(new: Path, place: Path) -> bool:
+    """Let two files change places in one step; False where the system or the file system has no such step."""
+    try:
+        step = ctypes.CDLL(None, use_errno=True).renameat2
+    except AttributeError:
+        return False
+    return bool(step(_HERE, os.fsencode(new.absolute()), _HERE, os.fsencode(place.absolute()), _EXCHANGE) == 0)
 
 
 def _copy(new: Path, place: Path) -> None:

@@ -18,10 +18,12 @@ what the request says in all (`hdpstats.exchange.questions.Question.most`), whic
 process ended, is charged once more only under an approval that was given since; where nobody need approve, as often as
 it comes from its custodian, and `CARRIED_AGAIN` times where a carrier or a folder brings it: a carrier could end the
 process each time, and a query that takes more memory than there is does. What is brought so and was charged at another
-version of the data alone is not charged at this one before somebody approves it: old files come again.
+version of the data alone, or under other terms (``n_max``, ``max_rows_per_unit``), is not charged at these before
+somebody approves it: old files come again.
 
 Processes that answer files for one site take turns (``site.answering.lock`` beside the other state). What a carrier or
-a folder brings and ended `ENDED` processes that answered it is refused, so that those started anew come to the others.
+a folder brings and ended `ENDED` processes that answered it is refused, so that those started anew come to the others;
+of a folder they look at the requests of analysts first for whom none ended (`kept_for_last`).
 """
 
 import fcntl
@@ -48,12 +50,13 @@ from hdpstats.custodian.files import check_file, write_durably
 from hdpstats.custodian.kept_head import open_account
 from hdpstats.custodian.previewing import check_approved, check_public, considered, recorded
 from hdpstats.custodian.prices import measured
-from hdpstats.custodian.request_costs import CARRIED_AGAIN, RequestCosts
+from hdpstats.custodian.request_costs import CARRIED_AGAIN, OTHER_DATA, RequestCosts, affords_all
 from hdpstats.custodian.senders import sender_of
 from hdpstats.custodian.serving import open_site, read_rows
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.timing import Overruns, Slots
 from hdpstats.exchange import ReleaseFile, RequestFile
+from hdpstats.exchange.questions import Question
 from hdpstats.ledger import Ledger
 from hdpstats.privacy.budget import total
 from hdpstats.records.query import Query, Release
@@ -80,12 +83,12 @@ class AnsweringSite(Site):
         slots: Slots,
         costs: RequestCosts,
         again: int | None,
-        composed: bool = False,
+        question: Question,
     ) -> None:
         self.time = AnalysisTime(settings.limits.analysis)
         self._site, self._limits, self._slots, self._analyst = site, settings.limits, slots, analyst
         self._permissions = settings.analysts[analyst]
-        self._costs, self._again, self._in_vain, self._composed = costs, again, 0, composed
+        self._costs, self._again, self._in_vain, self._question = costs, again, 0, question
         self.answers: dict[str, tuple[Query, Release]] = {}
         self.refusal: BaseException | None = None
 
@@ -129,15 +132,16 @@ class AnsweringSite(Site):
     def answer(self, query: Query) -> Release:
         """Answer as the service does, and keep the answer as the ledger has it from now on."""
         try:
-            with self.time.paused():
+            with self.time.paused():  # until it is kept: what was charged leaves, whenever the time is over
                 release = self._answered(query)
+                self.answers[query.to_json()] = query, release
         except RequestRefused as refused:
             self.refusal = _refusal(refused.code, **refused.numbers)
             raise self.refusal from None
         except BaseException as error:
-            self.refusal = error
+            if query.to_json() not in self.answers:  # else the time was over afterwards
+                self.refusal = error
             raise
-        self.answers[query.to_json()] = query, release
         return release
 
     def _answered(self, query: Query) -> Release:
@@ -170,9 +174,11 @@ class AnsweringSite(Site):
                 "charged now",
                 argument="approve",
             )
-        new = self._site.received(query) is None  # else the account is charged nothing, and the analyst's cap alone
-        if self._composed and new and not self._site.ledger.affords(self._costs.left, self._analyst):
-            raise _refusal("insufficient-budget")
+        if self._question.second is not None:
+            quote, shared = self._site.quote(query, analyst=self._analyst), self._site.received(query) is not None
+            charged = quote.cost + quote.ahead
+            if not affords_all(self._site.ledger, self._question, query, charged, self._analyst, shared=shared):
+                raise _refusal("insufficient-budget")
         self._costs.add(query, self._site.cost(query, analyst=self._analyst), charged=True)
 
     def _take_back(self, query: Query) -> None:
@@ -195,18 +201,18 @@ _REMEMBERED: Final = 100
 
 
 @contextmanager
-def taking_turns(settings: SiteSettings, sha256: str, *, most: float) -> Iterator[None]:
+def taking_turns(settings: SiteSettings, sha256: str, analyst: str, *, most: float) -> Iterator[None]:
     """Run a block that no other process runs for the same site; it is open to others when this process ends.
 
-    The file of the lock says how often a process ended in the block for a request: one that takes more memory than
-    there is must not end each process that is started anew, and so keep the requests of others.
+    The file of the lock says how often a process ended in the block for a request of an analyst: one that takes more
+    memory than there is must not end each process that is started anew, and so keep the requests of others.
 
     Raises
     ------
     SiteError
         That was ``most`` times since the request was last answered or refused. Nothing was charged now.
     """
-    place = settings.answering
+    place, request = settings.answering, f"{analyst} {sha256}"
     check_file(place, name="state")
     try:
         number = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -215,17 +221,29 @@ def taking_turns(settings: SiteSettings, sha256: str, *, most: float) -> Iterato
     try:
         fcntl.flock(number, fcntl.LOCK_EX)
         begun = _begun(number)
-        ended = begun.pop(sha256, 0)
+        ended = begun.pop(request, 0)
         if ended >= most:
             raise SiteError(
                 f"{ended} processes of the site ended while they answered this request: it may take more memory than "
                 "there is. Nothing was charged now; its custodian can have it answered (hdpstats site answer)"
             )
-        _keep(number, begun | {sha256: ended + 1})
+        _keep(number, begun | {request: ended + 1})
         try:
             yield
         finally:
             _keep(number, begun)
+    finally:
+        os.close(number)
+
+
+def kept_for_last(settings: SiteSettings) -> frozenset[str]:
+    """Return the analysts for whose requests processes ended, or answer now: the requests of others come before."""
+    try:
+        number = os.open(settings.answering, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:  # nothing was answered yet
+        return frozenset()
+    try:
+        return frozenset(request.rpartition(" ")[0] for request in _begun(number))
     finally:
         os.close(number)
 
@@ -327,15 +345,16 @@ class Exchange:
             What the site raises; what was charged before stays charged, and the same request goes on from there.
         """
         brought = carried or beside is not None
-        with taking_turns(self.settings, asked.sha256, most=ENDED if brought else math.inf):
-            costs = RequestCosts(self.settings, self.ledger, asked.sha256, analyst, most=asked.question.most)
+        with taking_turns(self.settings, asked.sha256, analyst, most=ENDED if brought else math.inf):
+            most, terms = asked.question.most, self._site.terms
+            costs = RequestCosts(self.settings, self.ledger, asked.sha256, analyst, most=most, terms=terms)
             answering = AnsweringSite(
                 self._site,
                 self.settings,
                 analyst=analyst,
                 slots=self._slots,
                 costs=costs,
-                composed=asked.question.is_composed,
+                question=asked.question,
                 again=self._again(asked, analyst, costs, carried=brought),
             )
             sites = answering if beside is None else beside(answering)
@@ -372,8 +391,8 @@ class Exchange:
     def _again(self, asked: RequestFile, analyst: str, costs: RequestCosts, *, carried: bool) -> int | None:
         """Return how many charges in vain a request may have; None for any number.
 
-        What a carrier brings may be old: where it was charged at another version of the data alone, or at other data of
-        the account, somebody approves that it is charged at these.
+        What a carrier brings may be old: where it was charged at another version of the data alone, at other data of
+        the account or under other terms, somebody approves that it is charged at these.
         """
         approved = charges_approved(self.settings, self._site, asked, analyst)
         if approved is not None or not carried:
@@ -381,9 +400,10 @@ class Exchange:
         approval = self.approval(asked.sha256, analyst)
         if approval is None and costs.only_of_other_data:
             raise NotApproved(
-                f"approve must name who approves this request for version {self.ledger.version} of the data: it was "
-                "charged at another version, and an old file may have come again (hdpstats site approve). Nothing was "
-                "charged now. To ask anew without an approval, its author gives it another replicate",
+                f"approve must name who approves this request for version {self.ledger.version} of the data, "
+                f"{self._site.terms}: it was charged {OTHER_DATA}, and an old file may have come again (hdpstats site "
+                "approve). Nothing was charged now. To ask anew without an approval, its author gives it another "
+                "replicate",
                 argument="approve",
             )
         return max(CARRIED_AGAIN, 0 if approval is None else approval.again)
@@ -442,7 +462,9 @@ def answer(
     name = sender_of(settings, asked, analyst)
     rows = None if public is None else read_rows(public)
     asked.public_table(settings.dictionary, settings.persons.unit, rows)
-    same = partial(ReleaseFile.is_at, request=asked.sha256, account=open_account(settings).identity)
+    ledger = open_account(settings)
+    held = HeldData(dataset=ledger.dataset, version=ledger.version, account=ledger.identity)
+    same = partial(ReleaseFile.is_at, request=asked.sha256, held=held)
     check_new(out, same=same, ending="; nothing was charged")
     if by is not None and sha256 is not None:
         recorded(settings, considered(settings, asked, name, public), by=by, sha256=sha256)

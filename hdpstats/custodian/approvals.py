@@ -90,9 +90,17 @@ def decided_by(settings: SiteSettings, site: Site, analyst: str) -> dict[str, st
         "people": str(site.records),
         "schema": site.schema.sha256,
         "rows": str(settings.data) if rows is None else f"{locate(rows.url).render_as_string()}: {rows.sql}",
-        **{name: "all" if listed is None else ", ".join(listed) or "none" for name, listed in allowed.items()},
+        **{
+            name: "all" if listed is None else ", ".join(map(_name, listed)) or "none"
+            for name, listed in allowed.items()
+        },
         "may receive": "no cap" if cap is None else f"epsilon {cap.epsilon}, delta {cap.delta}",
     }
+
+
+def _name(name: str) -> str:
+    """Return a name in a list; in double quotes, which none has, where it could pass for another list."""
+    return f'"{name}"' if "," in name or name in ("all", "none") else name
 
 
 def approval_of(

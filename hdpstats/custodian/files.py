@@ -257,6 +257,8 @@ def append_line(path: Path, line: str) -> None:
 def append_to(number: int, path: Path, line: str) -> None:
     """Append a line durably to an open file; a part of it that was written where the rest was not is taken back."""
     before, content = os.fstat(number).st_size, line.encode()
+    if before and os.pread(number, 1, before - 1) != b"\n":  # an editor left the last line without its end
+        content = b"\n" + content
     try:
         while content:
             content = content[os.write(number, content) :]

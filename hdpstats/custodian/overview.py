@@ -16,7 +16,7 @@ from hdpstats._base.validation import printable
 from hdpstats.custodian.approvals import REQUIRED, Approval, approval_of, changed_since, decided_by
 from hdpstats.custodian.kept_head import caps_of, open_account
 from hdpstats.custodian.previewing import PreviewSite
-from hdpstats.custodian.request_costs import RequestCosts
+from hdpstats.custodian.request_costs import CARRIED_AGAIN, OTHER_DATA, RequestCosts
 from hdpstats.custodian.serving import disclosure
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.timing import Overruns
@@ -141,6 +141,8 @@ def _requests(settings: SiteSettings, ledger: Ledger, folder: Path) -> str:
 
 
 def _lines_of_requests(settings: SiteSettings, sites: Mapping[str, PreviewSite], folder: Path) -> Iterator[str]:
+    needed = settings.requests.approval == REQUIRED
+    vain = {name: site.ledger.all_in_vain(str(site.terms)) for name, site in sites.items()}
     for path in sorted(folder.rglob("*.json")):
         if not _is_request(path):
             continue
@@ -150,29 +152,36 @@ def _lines_of_requests(settings: SiteSettings, sites: Mapping[str, PreviewSite],
         except HdpError as error:
             yield f"{found}: {error}"
             continue
-        by, good = [], False
+        by, good, old, often = [], False, False, False
         for name, site in sites.items():
+            most, terms = asked.question.most, site.terms
+            costs = RequestCosts(settings, site.ledger, asked.sha256, name, most=most, terms=terms)
             approval = approval_of(settings, site, asked.sha256, name)
             before = approval_of(settings, site, asked.sha256, name, as_then=True)
+            covered = 0 if approval is None else approval.again
+            used_up = costs.in_vain(vain[name]) > (covered if needed else max(covered, CARRIED_AGAIN))
+            old, often = old or costs.only_of_other_data, often or used_up
             if approval is not None:
-                by.append(_approved(approval))
-                good = True
+                since = "; a charge since has no release: it is computed now, or was in vain"
+                by.append(f"{_approved(approval)}{since if used_up else ''}")
+                good = good or not used_up
             elif before is not None:
                 changed = changed_since(settings, site, before)
                 by.append(f"{_approved(before)} under other settings; changed since: {changed}")
-        needed = settings.requests.approval == REQUIRED
-        old = not needed and any(_is_old(settings, site.ledger, asked, name) for name, site in sites.items())
-        waits = "waits for approval" if needed else "approved by nobody, which is not required"
-        waits += "; in a folder it waits for it, as it was charged at another version of the data" if old else ""
-        yield f"{found} ({asked.sha256[:12]}): {'; '.join(by if good else [*by, waits])}"
+        waits = [] if good else _waits(by, needed=needed, old=old, often=often)
+        yield f"{found} ({asked.sha256[:12]}): {'; '.join([*by, *waits])}"
         yield f"    {asked.question}; may spend {asked.question.spending_in_words}"
         public = "none" if asked.public_sha256 is None else f"those with SHA-256 {asked.public_sha256}"
         yield f"    schema {asked.schema_sha256}; public rows: {public}"
 
 
-def _is_old(settings: SiteSettings, ledger: Ledger, asked: RequestFile, analyst: str) -> bool:
-    """Whether a request of an analyst was charged at another version of the data alone."""
-    return RequestCosts(settings, ledger, asked.sha256, analyst, most=asked.question.most).only_of_other_data
+def _waits(by: list[str], *, needed: bool, old: bool, often: bool) -> list[str]:
+    """Say whether a request waits that nobody approved, or not as it is now."""
+    if needed:
+        return ["then it waits for approval" if often else "waits for approval"]
+    why = " and ".join([OTHER_DATA] * old + ["in vain too often"] * often)
+    nobody = [] if by else ["approved by nobody, which is not required"]
+    return nobody + ([f"in a folder it waits for approval, as it was charged {why}"] if why else [])
 
 
 def _is_request(path: Path) -> bool:

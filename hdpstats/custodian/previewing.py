@@ -21,7 +21,7 @@ from hdpstats.custodian.approvals import REQUIRED, Approval, approval_of, change
 from hdpstats.custodian.kept_head import open_account
 from hdpstats.custodian.permissions import Permissions
 from hdpstats.custodian.queried_rows import number_of_queried_rows
-from hdpstats.custodian.request_costs import CARRIED_AGAIN, RequestCosts
+from hdpstats.custodian.request_costs import CARRIED_AGAIN, OTHER_DATA, RequestCosts, affords_all
 from hdpstats.custodian.senders import sender_of
 from hdpstats.custodian.serving import files_of_rows, read_rows
 from hdpstats.custodian.settings import Limits, SiteSettings
@@ -365,9 +365,8 @@ def _costs(found: Preview) -> list[str]:
         "digits"
     )
     together = cost + ahead
-    if found.request.question.is_composed and not stored:
-        together = Spend(most.epsilon, most.delta)
-    if not (site.is_shared(found.met) or site.ledger.affords(together, found.analyst)):
+    asked, shared = found.request.question, site.is_shared(found.met)
+    if not affords_all(site.ledger, asked, found.met, together, found.analyst, shared=shared):
         lines.append("would be refused: more than is left, in all or to the analyst")
         return lines
     if together.mu_squared:
@@ -406,9 +405,10 @@ def _approved(settings: SiteSettings, found: Preview, approval: Approval | None)
         lines.append(f"approved by {before.by} at {before.at} under other settings; changed since: {changed}")
     if settings.requests.approval == REQUIRED:
         return [*lines, f"not approved yet: {how} approves it, and nothing is charged before"]
-    ledger, asked = site.ledger, found.request
-    costs = RequestCosts(settings, ledger, asked.sha256, found.analyst, most=asked.question.most)
+    asked = found.request
+    most = asked.question.most
+    costs = RequestCosts(settings, site.ledger, asked.sha256, found.analyst, most=most, terms=site.terms)
     if costs.only_of_other_data or (found.met is not None and found.again > CARRIED_AGAIN):
-        why = "at another version of the data" if costs.only_of_other_data else f"{found.again} times in vain"
+        why = OTHER_DATA if costs.only_of_other_data else f"{found.again} times in vain"
         return [*lines, f"not approved by anybody: it was charged {why}, and waits in a folder until {how} approves it"]
     return [*lines, "not approved by anybody, which the settings do not require"]

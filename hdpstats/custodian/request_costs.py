@@ -3,13 +3,14 @@
 At one site a request makes the same queries whenever it comes. At several sites later queries may depend on what the
 other sites released, and files of theirs that are forged, or changed between exchanges, make further ones. So each
 query is written down durably before it is charged: one line of JSON in ``site.request-costs.jsonl`` beside the other
-state, with the request, the analyst, the account, the data set and its version, and the query's cost by its proof. All
-of them together never cost more than the request says (`hdpstats.exchange.questions.Question.most`), whoever carries it
-and however often. A request that was used up so is written anew, with another ``replicate``.
+state, with the request, the analyst, the account, the data set and its version, the terms that the site holds it under
+(by which a ledger knows a release too), and the query's cost by its proof. All of them together never cost more than
+the request says (`hdpstats.exchange.questions.Question.most`), whoever carries it and however often. A request that was
+used up so is written anew, with another ``replicate``.
 
 What was refused before it was charged is taken back: refusals let the file grow for nobody. A request whose queries
 were all released before, for another request or over a network, is written down once, with one of them: so it is known
-at another version of the data that this request is an old one.
+at another version of the data, or under other terms, that this request is an old one.
 
 Who answers holds the lock of `hdpstats.custodian.answering.taking_turns`.
 """
@@ -26,15 +27,24 @@ from typing import Final, final
 from hdpstats._base.errors import ArgumentError, MechanismError
 from hdpstats.custodian.files import append_line, check_file
 from hdpstats.custodian.settings import SiteSettings
+from hdpstats.exchange.questions import Question
 from hdpstats.ledger import KnownQuery, Ledger
+from hdpstats.mechanisms.registry import name_of
 from hdpstats.privacy.budget import NOTHING, Budget, Spend, covers
 from hdpstats.records.query import Query
+from hdpstats.sites.site import SiteTerms
 
 CARRIED_AGAIN: Final = 2
 """How often what a carrier brings is charged once more without an approval, as its process ended before its release."""
 
+OTHER_DATA: Final = "at another version of the data or under other terms"
+"""Where a request was charged that is an old one here."""
+
+SECOND: Final = "treatment_effect"
+"""The kind of query that makes up the second of two questions (`hdpstats.exchange.questions.Question.second`)."""
+
 _NAMES: Final = ("request", "analyst", "account")
-_DATA: Final = ("dataset", "version")
+_DATA: Final = ("dataset", "version", "terms")
 _AMOUNTS: Final = ("epsilon", "delta", "mu_squared")
 
 
@@ -44,7 +54,7 @@ class StateError(ArgumentError):
 
 @final
 class RequestCosts:
-    """What one request of an analyst has cost at one version of a data set.
+    """What one request of an analyst has cost at one version of a data set, under the terms of a site.
 
     Parameters
     ----------
@@ -56,11 +66,13 @@ class RequestCosts:
         Whose it is.
     most
         What its queries may cost in all.
+    terms
+        Who is protected, and under which declared numbers.
 
     Attributes
     ----------
     only_of_other_data : bool
-        Whether the request was charged before, but not at this version of this data set.
+        Whether the request was charged before, but not at this version of this data set under these terms.
 
     Raises
     ------
@@ -68,20 +80,18 @@ class RequestCosts:
         Others may write the file, or it cannot be read.
     """
 
-    def __init__(self, settings: SiteSettings, ledger: Ledger, request: str, analyst: str, *, most: Budget) -> None:
+    def __init__(
+        self, settings: SiteSettings, ledger: Ledger, request: str, analyst: str, *, most: Budget, terms: SiteTerms
+    ) -> None:
         self._place, self._most = settings.request_costs, most
         self._whose = dict(zip(_NAMES, (request, analyst, ledger.identity), strict=True))
-        self._data = dict(zip(_DATA, (ledger.dataset, ledger.version), strict=True))
+        self._data = dict(zip(_DATA, (ledger.dataset, ledger.version, str(terms)), strict=True))
         self._costs, self.only_of_other_data = self._read()
         self._written: tuple[str, int, int] | None = None
 
-    @property
-    def left(self) -> Spend:
-        """What it may cost yet."""
-        spent = sum(self._costs.values(), NOTHING)
-        return Spend(
-            max(self._most.epsilon - spent.epsilon, Fraction(0)), max(self._most.delta - spent.delta, Fraction(0))
-        )
+    def in_vain(self, charges: Mapping[str, int]) -> int:
+        """Return how many charges of its queries have no release, of all that have none (`Ledger.all_in_vain`)."""
+        return sum(charges.get(name, 0) for name in self._costs)
 
     def add(self, query: Query, cost: Spend, *, charged: bool) -> None:
         """Count a query, once; durably where it is about to be charged, and where it is the request's first.
@@ -124,7 +134,7 @@ class RequestCosts:
         try:
             before = self._place.stat().st_size if self._place.exists() else 0
             append_line(self._place, line)
-            self._written = name, before, before + len(line)
+            self._written = name, before, self._place.stat().st_size
         except OSError as error:
             raise StateError(
                 f"state: what a request costs cannot be kept in {self._place}: {error.strerror}; nothing was charged",
@@ -140,6 +150,30 @@ class RequestCosts:
             if {name: each.get(name, self._data[name]) for name in _DATA} == self._data
         }
         return costs, bool(lines) and not costs
+
+
+def affords_all(ledger: Ledger, asked: Question, query: Query, charged: Spend, analyst: str, *, shared: bool) -> bool:
+    """Whether a charge, with all that its question is charged afterwards, could be made now.
+
+    Parameters
+    ----------
+    ledger
+        The account.
+    asked, query
+        The question, and that of its queries which is charged next.
+    charged
+        What the query is charged, and what it says that lies ahead of it: each charge is at least the floor.
+    analyst
+        Whose it is.
+    shared
+        Whether it was released to somebody else: it is charged to the analyst's cap alone, and so may be what follows.
+    """
+    if asked.second is not None and name_of(query) != SECOND:
+        charged = charged + ledger.charged(Spend(asked.second))
+    if not shared:
+        return ledger.affords(charged, analyst)
+    cap = ledger.caps.get(analyst)
+    return cap is None or cap.divided_for(charged).affords(charged)
 
 
 def known_queries(settings: SiteSettings) -> tuple[KnownQuery, ...]:

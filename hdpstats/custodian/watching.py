@@ -17,14 +17,16 @@ It is the verb of `hdpstats.custodian.answering`: the same checks, charges and f
 request waits in INBOX until somebody approves it (``hdpstats site approve``). A file that was looked at is looked at
 again when it changes, and by a process that starts anew; what was answered is handed out again for nothing. Where
 OUTBOX cannot be written, or the site's own files of approvals and costs cannot be used, it is looked at again at the
-next look. After the
-data have got another version, requests that were answered at an earlier one wait for an approval, and so does one that
+next look, and so it is where the ledger cannot, which OUTBOX says. After the data have got another version, or the
+site other terms, requests that were answered before wait for an approval, and so does one that
 was charged in vain too often (`hdpstats.custodian.request_costs.CARRIED_AGAIN`). A process that receives SIGTERM or
 SIGINT ends when the request is answered that it is at. Several processes may watch the same folders; they take turns.
 
 **What an analyst sees.** A release or a refusal, and when it appears in OUTBOX. Answers end at slots, as at the
 service, so that this follows from public facts and from what was released; the requests of one analyst wait for those
-of others, each analyst's in turn: the first of each folder that is to be looked at, then the second of each.
+of others, each analyst's in turn: the first of each folder that is to be looked at, then the second of each. Where
+processes ended while they answered an analyst's, as they do that take more memory than there is, those of the others
+come before.
 """
 
 import os
@@ -32,10 +34,10 @@ import re
 import signal
 import stat
 import threading
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import compress, zip_longest
 from pathlib import Path
 from typing import Final, final
 
@@ -43,7 +45,7 @@ from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats._base.validation import real
 from hdpstats._base.work import Prices
 from hdpstats.custodian import log
-from hdpstats.custodian.answering import Exchange
+from hdpstats.custodian.answering import Exchange, kept_for_last
 from hdpstats.custodian.approvals import NotApproved
 from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.kept_head import held_open
@@ -178,19 +180,24 @@ class Watch:
         self._done &= found
         self._waiting = {file: asked for file, asked in self._waiting.items() if file in found}
         pending = [[file for file in files if file not in self._done and file not in seen] for files in listed]
-        return [[file for file in turn if file is not None] for turn in zip_longest(*pending)]
+        last = kept_for_last(self._settings)
+        late = [bool(last) if not name else name in last for name in folders]
+        return [turn for is_late in (False, True) for turn in _in_turn(compress(pending, map(is_late.__eq__, late)))]
 
     def _handle(self, file: Found) -> bool:
         """Answer one request, let it wait for its approval, or refuse it; whatever it is, others go on."""
-        asked, name, waiting = None, "", self._waiting.get(file)
+        asked, name, again, waiting = None, "", None, self._waiting.get(file)
         if waiting is not None and self._approved(waiting.sha256, waiting.analyst) == waiting.again:
             return False
         try:
             asked = self._read(file)
             name = sender_of(self._settings, asked, file.folder or None)
+            again = self._approved(asked.sha256, name)  # before: one that comes meanwhile has it looked at again
             made = self._exchange.answer(asked, analyst=name, carried=True)
         except NotApproved as error:
-            self._wait(file, asked, name, why=str(error))
+            if asked is not None:
+                self._waiting[file] = Waiting(sha256=asked.sha256, analyst=name, again=again)
+                log.write(request="file", found=file.name[:100], sha256=asked.sha256, analyst=name, waits=str(error))
             return False
         except StateError as error:
             log.write(request="file", found=file.name[:100], failed=str(error))
@@ -198,6 +205,7 @@ class Watch:
         except HdpError as error:
             code = str(error.facts.get("code", code_of(error)))
             written = self._refuse(file, asked, name, code, why=log.cause(error), numbers=error.facts)
+            written = written and (code != "ledger" or not name)  # of a database that is away: it comes back
         except Exception as error:
             written = self._refuse(file, asked, name, "failed", why=log.cause(error), numbers={})
         else:
@@ -216,13 +224,6 @@ class Watch:
             log.write(failed=f"approvals cannot be read: {log.cause(error)}")
             return None
         return None if approval is None else approval.again
-
-    def _wait(self, file: Found, asked: RequestFile | None, analyst: str, *, why: str) -> None:
-        """Note that a request waits until it is approved, or approved anew."""
-        if asked is not None:
-            again = self._approved(asked.sha256, analyst)
-            self._waiting[file] = Waiting(sha256=asked.sha256, analyst=analyst, again=again)
-            log.write(request="file", found=file.name[:100], sha256=asked.sha256, analyst=analyst, waits=why)
 
     def _read(self, file: Found) -> RequestFile:
         with _opened(self._inbox) as top, _below(file.folder, top) as folder:
@@ -314,6 +315,11 @@ def _below(name: str, top: int) -> Iterator[int]:
         yield number
     finally:
         os.close(number)
+
+
+def _in_turn(listed: Iterable[list[Found]]) -> list[list[Found]]:
+    """Return the first file of each list, then the second of each, ..."""
+    return [[file for file in turn if file is not None] for turn in zip_longest(*listed)]
 
 
 def _is_folder(name: str, top: int) -> bool:

@@ -234,9 +234,12 @@ class Question:
             )
 
     @property
-    def is_composed(self) -> bool:
-        """Whether it is two questions, of which the second is of no use unless both can be charged."""
-        return "propensity_epsilon" in self.spending
+    def second(self) -> Fraction | None:
+        """What the second of two questions costs, where the first is of no use unless both can be charged; else None.
+
+        Both have noise of their own and no delta.
+        """
+        return exact(self.spending["epsilon"], name="epsilon") if "propensity_epsilon" in self.spending else None
 
     @property
     def most(self) -> Budget:

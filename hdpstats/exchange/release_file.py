@@ -136,13 +136,13 @@ class ReleaseFile:
         return cls.from_bytes(read_bytes(path, name="release"), place=path)
 
     @classmethod
-    def is_at(cls, path: Place, *, request: str, account: str) -> bool:
-        """Whether a file is the release file of a request, by its SHA-256, that was charged to an account."""
+    def is_at(cls, path: Place, *, request: str, held: HeldData) -> bool:
+        """Whether a file is the release file of a request, by its SHA-256, of one version of one data set."""
         try:
             found = cls.read(path)
         except HdpError:
             return False
-        return found.request_sha256 == request and found.facts.account == account
+        return found.request_sha256 == request and found.site().held == held
 
     @classmethod
     def from_bytes(cls, content: bytes, *, place: Place = "release") -> "ReleaseFile":
@@ -222,11 +222,6 @@ class RecordedSite(Site):
     def unused(self) -> int:
         """How many of its answers nobody asked for."""
         return len(self._answers.keys() - self._used)
-
-    def is_same_as(self, other: Site) -> bool:
-        """Whether another file has answers of the same account."""
-        held = other.held
-        return self is other or (held is not None and held.account == self.held.account != "")
 
     @property
     def schema(self) -> Schema:

@@ -678,6 +678,28 @@ class Ledger:
         charge = chain.charges.get(request_id)
         return 0 if charge is None else charge.attempt - (request_id in chain.released)
 
+    def all_in_vain(self, terms: str) -> dict[str, int]:
+        """Return how many charges have no release, by the SHA-256 of the query's text, of this version of the data set.
+
+        ``terms`` are those of a site, in its words (`hdpstats.ledger.Request`); queries without such charges are left
+        out.
+        """
+
+        def found(transaction: Transaction) -> dict[str, int]:
+            chain, numbers = transaction.chain, dict[str, int]()
+            for request_id, charge in chain.charges.items():
+                number = charge.attempt - (request_id in chain.released)
+                entry = read_charge(transaction.connection, request_id, charge.attempt) if number else None
+                if entry is None or (entry.dataset, entry.version) != (self._dataset, self._version):
+                    continue
+                chain.check_known(entry)
+                body = codec.loads(entry.body)
+                if body["terms"] == terms:
+                    numbers[codec.sha256(body["query"])] = number
+            return numbers
+
+        return self._read(found)
+
     def stored(self, request_id: str, analyst: str | None = None) -> StoredRelease | None:
         """Return the recorded release of a request, for free, or ``None`` if there is none yet.
 

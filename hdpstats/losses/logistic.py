@@ -46,7 +46,10 @@ def logistic_residual(eta: FloatArray, y: FloatArray) -> FloatArray:
     >>> logistic_residual(np.array([0.0, 1000.0, -1000.0]), np.array([1.0, 0.0, 1.0])).round(3).tolist()
     [-0.5, 1.0, -1.0]
     """
-    eta, y = np.broadcast_arrays(eta, y)
+    eta, y = np.asarray(eta), np.asarray(y)
+    if eta.shape != y.shape:
+        shape = np.broadcast_shapes(eta.shape, y.shape)
+        eta, y = np.broadcast_to(eta, shape), np.broadcast_to(y, shape)
     if (eta.size >= SMALLEST_COMPILED or loaded(residuals)) and eta.dtype == y.dtype == np.float64:
         out = np.empty(eta.shape)
         residuals(writable(eta).reshape(-1), writable(y).reshape(-1), out.reshape(-1))
@@ -67,7 +70,8 @@ def logistic_residual(eta: FloatArray, y: FloatArray) -> FloatArray:
 
 def writable(numbers: FloatArray) -> FloatArray:
     """Return an array of the one type that loops are compiled for: outcomes of a table cannot be written to."""
-    if type(numbers) is np.ndarray and numbers.dtype == np.float64 and numbers.flags.carray:
+    flags = numbers.flags
+    if type(numbers) is np.ndarray and numbers.dtype == np.float64 and flags.c_contiguous and flags.writeable:
         return numbers
     return np.require(numbers, np.float64, ["C", "W"])
 

@@ -3,10 +3,11 @@
 import yaml
 
 import hdpstats.api as hdp
-from hdpstats.custodian import SiteSettings, answering
+from hdpstats.custodian import SiteSettings, answering, kept_head
 from hdpstats.exchange import ReleaseFile, RequestFile, read_result
 from hdpstats.records import codec
 from hdpstats.sites import Site
+from hdpstats.sites.site import HeldData
 from tests.custodian.institution import EVERYTHING, PATIENT, open_account
 from tests.custodian.people import FORMULA, PRIVATE, PUBLIC, SCHEMA, SURVIVAL
 
@@ -88,8 +89,11 @@ class Place:
         return hdp.request(kind, formula, study, path=self.request, **options, **more)
 
     def answer(self, *, by=None, **options):
-        if self.release.exists() and not RequestFile.is_at(self.request, ReleaseFile.read(self.release).request_sha256):
-            self.release.unlink()  # which no answer to another request replaces
+        if self.release.exists():
+            ledger, asked = kept_head.open_account(self.settings), RequestFile.read(self.request).sha256
+            held = HeldData(dataset=ledger.dataset, version=ledger.version, account=ledger.identity)
+            if not ReleaseFile.is_at(self.release, request=asked, held=held):
+                self.release.unlink()  # which no answer to another request, or of other data, replaces
         if by is not None and "sha256" not in options:
             options["sha256"] = RequestFile.read(self.request).sha256
         return answering.answer(self.settings, self.request, self.release, **{"prices": PRICES, "by": by} | options)

@@ -11,6 +11,7 @@ import yaml
 import hdpstats.api as hdp
 from hdpstats.custodian import SiteSettings, approvals, approve, overview, preview
 from hdpstats.custodian.approvals import NotApproved
+from hdpstats.custodian.previewing import PreviewSite
 from hdpstats.exchange import RequestFile, questions
 from hdpstats.sites import LocalSite
 from tests.custodian.asked_by_files import SIMPLE, Place
@@ -138,6 +139,42 @@ def test_an_approval_that_cannot_be_written_leaves_nothing(place, monkeypatch):
     assert "approved by Dr Bos" in preview(place.settings, place.request, analyst="ann")
 
 
+def test_a_last_line_that_an_editor_left_without_its_end_is_a_line_of_its_own(place):
+    for epsilon in (0.5, 0.25):
+        place.ask("describe", ["x"], {"epsilon": epsilon})
+        place.answer(analyst="ann", by="Dr Bos")
+        for path in (place.settings.approvals, place.settings.request_costs):
+            path.write_text(path.read_text().removesuffix("\n"))
+    assert "approved by Dr Bos" in preview(place.settings, place.request, analyst="ann")
+    assert [
+        len(path.read_text().splitlines()) for path in (place.settings.approvals, place.settings.request_costs)
+    ] == [
+        2,
+        2,
+    ]
+
+
+def test_an_approval_whose_charge_was_in_vain_is_shown_to_be_used_up(place, monkeypatch):
+    place.ask(*SIMPLE)
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalSite, "_compute", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            place.answer(analyst="ann", by="Dr Bos")
+    said = overview(place.settings, requests=place.file.parent)
+    assert (
+        "for ann; a charge since has no release: it is computed now, or was in vain; then it waits for approval" in said
+    )
+    place.answer(analyst="ann", by="Dr Cox")
+    said = overview(place.settings, requests=place.file.parent)
+    assert "approved by Dr Cox" in said
+    assert "waits for approval" not in said
+    assert "in vain" not in said
+
+
+def interrupted(*_):
+    raise KeyboardInterrupt
+
+
 @pytest.mark.parametrize("content", ["{", "[]\n", '{"request": 1}\n', "[" * 100_000, "\xff"])
 def test_approvals_that_cannot_be_read_approve_nothing(place, content):
     place.ask(*SIMPLE)
@@ -213,6 +250,21 @@ def test_settings_that_decide_what_is_answered_are_part_of_an_approval(tmp_path,
     assert place.spent == 0
     approve(place.settings, place.request, by="Dr Cox", sha256=shown(place))
     assert "approved by Dr Cox at" in preview(place.settings, place.request)
+
+
+@pytest.mark.parametrize(
+    ("columns", "others"), [(["all"], "all"), (["none"], []), (["g, x"], ["g", "x"]), (["x, y"], ["x", "y"])]
+)
+def test_no_name_of_a_column_passes_for_another_list(tmp_path, columns, others):
+    place = Place(tmp_path)
+    names = {name: hdp.Binary() for name in ("all", "none", "g, x", "x, y")}
+    hdp.Schema({**dict(SCHEMA), **names}).to_yaml(tmp_path / "dictionary.yaml")
+    decided = []
+    for each in (columns, others):
+        with_entries(place, analysts={"ann": EVERYTHING | {"columns": each}})
+        site = PreviewSite(place.settings, place.ledger, analyst="ann", rows=len(PRIVATE))
+        decided.append(approvals.decided_by(place.settings, site, "ann"))
+    assert decided[0] != decided[1]
 
 
 def test_another_number_of_people_is_part_of_an_approval(place):

@@ -13,6 +13,7 @@ from hdpstats import __version__
 from hdpstats.cli import main
 from hdpstats.custodian import overview, preview
 from hdpstats.custodian.analysis_time import AnalysisTime
+from hdpstats.custodian.answering import AnsweringSite
 from hdpstats.custodian.request_costs import CARRIED_AGAIN
 from hdpstats.exchange import RequestFile
 from hdpstats.exchange.questions import Question
@@ -219,6 +220,32 @@ SEPARATED = {
 """Public rows that tell next to nothing of who is treated."""
 
 
+def test_an_effect_is_affordable_as_its_charges_are_counted(tmp_path):
+    """Each is at least the floor: what an account has left may cover their sum, and not both charges."""
+    ledger = {"place": "ledger.db", "dataset": "trial", "epsilon": 1.00005, "delta": 1e-3}
+    place = Place(tmp_path, ledger=ledger)
+    kind, formula, options = QUESTIONS["effect"]
+    place.ask(kind, formula, options | {"epsilon": 1e-5})
+    assert "would be refused: more than is left" in preview(place.settings, place.request)
+    with pytest.raises(hdp.InsufficientBudget):
+        place.answer()
+    assert place.spent == 0
+
+
+def test_an_effect_is_affordable_to_an_analyst_whose_propensity_was_released_to_another(tmp_path):
+    caps = {"ann": EVERYTHING | {"epsilon": 1.5}, "bob": EVERYTHING | {"epsilon": 5}}
+    place = Place(tmp_path, analysts=caps)
+    place.ask("propensity", "y ~ x", {"epsilon": 1})
+    place.answer(analyst="bob")
+    place.ask(*QUESTIONS["effect"])
+    assert "would be refused: more than is left" in preview(place.settings, place.request, analyst="ann")
+    with pytest.raises(hdp.InsufficientBudget):
+        place.answer(analyst="ann")
+    assert place.ledger.spent_by("ann").epsilon == 0
+    place.answer(analyst="bob")
+    assert place.spent == pytest.approx(2)
+
+
 @pytest.mark.filterwarnings("ignore")  # of what public rows do not tell
 @pytest.mark.parametrize("public", SEPARATED.values(), ids=SEPARATED)
 def test_an_effect_without_a_propensity_is_refused_before_that_is_charged(place, public):
@@ -259,9 +286,9 @@ def test_what_waits_in_a_folder_is_said_to_wait_where_nobody_need_approve(place,
     entries = yaml.safe_load(place.file.read_text())
     entries["ledger"]["version"] = 2
     place.file.write_text(yaml.safe_dump(entries))
-    words = "it was charged at another version of the data, and waits in a folder until --approve NAME"
+    words = "it was charged at another version of the data or under other terms, and waits in a folder until"
     assert words in preview(place.settings, place.request)
-    waiting = "in a folder it waits for it, as it was charged at another version of the data"
+    waiting = "in a folder it waits for approval, as it was charged at another version of the data or"
     assert waiting in overview(place.settings, requests=place.request.parent)
     place.answer(by="Dr Bos", sha256=asked.sha256)
     assert words not in preview(place.settings, place.request)
@@ -309,6 +336,31 @@ def test_an_analysis_that_takes_too_long_after_the_last_answer_leaves_the_releas
     place.answer()
     assert place.release.read_bytes() == whole
     assert place.spent == 0.5
+
+
+def test_an_analysis_whose_time_is_over_as_an_answer_is_kept_leaves_the_release(place, monkeypatch):
+    """A signal may come at any step, also where the time goes on after the site was asked."""
+    paused, answered, done = AnalysisTime.paused, AnsweringSite._answered, []
+
+    @contextlib.contextmanager
+    def over_at_the_end(self):
+        with paused(self):
+            yield
+        if done:
+            raise self._too_long()
+
+    def noted(self, query):
+        done.append(answered(self, query))
+        return done[-1]
+
+    place.ask(*SIMPLE)
+    with monkeypatch.context() as patched:
+        patched.setattr(AnalysisTime, "paused", over_at_the_end)
+        patched.setattr(AnsweringSite, "_answered", noted)
+        made = place.answer()
+    assert len(made.answers) == 1
+    assert place.spent == 0.5
+    assert place.read().to_json()
 
 
 def test_a_request_of_another_version_is_said_to_be(place):

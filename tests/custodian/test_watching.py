@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 import hdpstats.api as hdp
-from hdpstats.custodian import SiteSettings, answering, approve, request_costs
+from hdpstats.custodian import SiteSettings, answering, approve, overview, request_costs
 from hdpstats.custodian.answering import ENDED
 from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.request_costs import CARRIED_AGAIN
@@ -23,6 +23,7 @@ from hdpstats.sites import LocalSite
 from tests import forked
 from tests.custodian.asked_by_files import PRICES, QUESTIONS, SIMPLE, STUDY, Place
 from tests.custodian.institution import EVERYTHING
+from tests.custodian.people import PRIVATE, SCHEMA
 from tests.waiting import until
 
 CAPPED = {"analysts": {"ann": EVERYTHING | {"epsilon": 2}, "bob": EVERYTHING | {"epsilon": 1}}}
@@ -150,6 +151,24 @@ def test_requests_wait_for_their_approval(tmp_path):
     assert place.spent == 0.5
 
 
+def test_an_approval_that_comes_while_its_request_is_found_to_wait_is_seen(tmp_path, monkeypatch):
+    place = Folders(tmp_path, requests={"approval": "required"})
+    asked, release = place.put("one.json")
+    request, answered = place.inbox / "ann" / "one.json", answering.Exchange.answer
+
+    def approved_afterwards(self, *positional, **options):
+        try:
+            return answered(self, *positional, **options)
+        finally:
+            approve(place.settings, request, by="Dr Bos", sha256=asked.sha256, analyst="ann")
+
+    watch = place.watch()
+    with monkeypatch.context() as patched:
+        patched.setattr(answering.Exchange, "answer", approved_afterwards)
+        assert (watch.sweep(), place.spent) == (0, 0)
+    assert (watch.sweep(), release.exists()) == (1, True)
+
+
 def test_what_was_charged_in_vain_waits_for_another_approval(tmp_path, monkeypatch):
     place = Folders(tmp_path, requests={"approval": "required"})
     asked, release = place.put("one.json")
@@ -198,6 +217,25 @@ def test_old_requests_are_not_charged_at_another_version_of_the_data(place):
     assert (watch.sweep(), place.spent, release.read_bytes() != first) == (1, 1.25, True)
 
 
+def test_old_requests_are_not_charged_under_other_terms(tmp_path):
+    """To a ledger the same query under other terms is another one: it is not in what the request was charged."""
+    persons = {"unit": "person", "max_rows_per_unit": 3, "n_max": 500}
+    place = Folders(tmp_path, persons=persons)
+    PRIVATE.assign(person=range(len(PRIVATE))).to_parquet(tmp_path / "rows.parquet")
+    path = place.inbox / "ann" / "one.json"
+    asked = hdp.request("describe", ["x"], hdp.Study(schema=SCHEMA, **persons), epsilon=0.5, path=path)
+    assert (place.watch().sweep(), place.spent) == (1, 0.5)
+    entries = yaml.safe_load(place.file.read_text())
+    entries["persons"]["n_max"] = 600
+    place.file.write_text(yaml.safe_dump(entries))
+    assert (place.watch().sweep(), place.spent) == (0, 0.5)
+    assert "as it was charged at another version of the data or under other terms" in overview(
+        place.settings, requests=place.inbox
+    )
+    approve(place.settings, path, by="Dr Bos", sha256=asked.sha256, analyst="ann")
+    assert (place.watch().sweep(), place.spent) == (1, 1)
+
+
 def test_what_was_released_for_another_request_is_not_charged_at_another_version_of_the_data(place):
     """An old request that cost nothing, as its query was released before, is an old one all the same."""
     asked, _ = place.put("one.json")
@@ -225,6 +263,17 @@ def test_what_an_outbox_that_is_away_did_not_take_is_put_there_when_it_is_back(p
     assert read_result(release, asked).to_json()
 
 
+def test_a_ledger_that_is_away_refuses_no_request_for_good(place):
+    asked, release = place.put("one.json")
+    watch, ledger = place.watch(), place.file.with_name("ledger.db")
+    ledger.rename(ledger.with_name("away.db"))
+    watch.sweep()
+    refused = release.with_name(f"{asked.sha256}.refused.json")
+    assert json.loads(refused.read_text())["error"] == "ledger"
+    ledger.with_name("away.db").rename(ledger)
+    assert (watch.sweep(), release.exists(), refused.exists(), place.spent) == (1, True, False, 0.5)
+
+
 def test_a_request_that_ends_each_process_does_not_keep_the_others(place, monkeypatch):
     """As one does before its charge whose public rows and terms take more memory than there is."""
     deadly, release = place.put("one.json")
@@ -242,7 +291,7 @@ def test_a_request_that_ends_each_process_does_not_keep_the_others(place, monkey
             watch.sweep()
             os._exit(0)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
-    assert answers(place) == []
+    assert [name.split("/")[0] for name in answers(place)] == ["bob"]
     watch.sweep()
     assert release.with_name(f"{deadly.sha256}.refused.json").exists()
     assert [name.split("/")[0] for name in answers(place)] == ["ann", "bob"]
@@ -251,6 +300,29 @@ def test_a_request_that_ends_each_process_does_not_keep_the_others(place, monkey
     place.request = place.inbox / "ann" / "one.json"
     place.answer(analyst="ann")  # the custodian has it answered, and then it is as any other
     assert (place.watch().sweep(), release.exists()) == (2, True)
+
+
+def test_who_ends_processes_comes_after_the_others(place, monkeypatch):
+    """However many such requests there are: each is refused when it ended enough, and the next one ends more."""
+    deadly = [place.put(f"{number}.json", ("describe", ["x"], {"epsilon": 1 + number / 100}))[0] for number in range(3)]
+    for number in range(2):
+        place.put(f"{number}.json", ("describe", ["x"], {"epsilon": 0.1 + number / 10}), folder="bob")
+    asking = answering.Exchange._ask
+
+    def ending(self, asked, *rest):
+        ends = asked.sha256 in {each.sha256 for each in deadly}
+        return os._exit(9) if ends else asking(self, asked, *rest)
+
+    monkeypatch.setattr(answering.Exchange, "_ask", ending)
+    watch = place.watch()
+    for _ in range(2):
+        child = os.fork()
+        if not child:
+            watch.sweep()
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    assert [name.split("/")[0] for name in answers(place)] == ["bob", "bob"]
+    assert place.spent == pytest.approx(0.3)
 
 
 def test_files_of_the_site_that_cannot_be_used_refuse_no_request(tmp_path, monkeypatch):

@@ -1,10 +1,13 @@
 """No command replaces a file of somebody else's; a request that is answered again replaces its own release alone."""
 
 import json
+import sys
 
 import pytest
+import yaml
 
 import hdpstats.api as hdp
+from hdpstats._base.new_files import write_new
 from hdpstats.cli import main
 from hdpstats.custodian import answering
 from tests.custodian.asked_by_files import SIMPLE, Place
@@ -54,6 +57,52 @@ def test_an_answer_replaces_the_release_of_the_same_request_and_account_alone(pl
     with pytest.raises(hdp.ArgumentError, match="move that one away"):
         answer(other)
     assert other.spent == 0
+
+
+def test_a_link_is_something_else_before_anything_is_charged(place, tmp_path):
+    place.ask(*SIMPLE)
+    answer(place)
+    spent = place.spent
+    place.release.rename(tmp_path / "there.json")
+    for target in ("there.json", tmp_path / "there.json", "nowhere.json"):
+        place.release.symlink_to(target)
+        with pytest.raises(hdp.ArgumentError, match="move that one away; nothing was charged"):
+            answer(place)
+        assert place.release.is_symlink()
+        place.release.unlink()
+    assert place.spent == spent
+
+
+def test_an_answer_replaces_no_release_of_other_data(place):
+    place.ask(*SIMPLE)
+    answer(place)
+    first = place.release.read_bytes()
+    entries = yaml.safe_load(place.file.read_text())
+    entries["ledger"]["version"] = 2
+    place.file.write_text(yaml.safe_dump(entries))
+    with pytest.raises(hdp.ArgumentError, match="move that one away; nothing was charged"):
+        answer(place)
+    assert place.release.read_bytes() == first
+    assert place.spent == 0.5
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="files change places in one step on Linux")
+def test_what_came_to_the_place_after_it_was_looked_at_is_not_replaced(tmp_path):
+    place, theirs, looks = tmp_path / "release.json", tmp_path / "theirs", []
+    place.write_text("an earlier one")
+
+    def same(path):
+        found = path.read_text() == "an earlier one"
+        looks.append(path)
+        if len(looks) == 2:  # once before anything is written, and once before the move
+            theirs.write_text("theirs")
+            theirs.replace(place)
+        return found
+
+    with pytest.raises(hdp.ArgumentError, match="move that one away"):
+        write_new(place, "a new one", same=same)
+    assert place.read_text() == "theirs"
+    assert [path.name for path in tmp_path.iterdir()] == ["release.json"]
 
 
 def test_commands_replace_no_file(place, tmp_path, capsys):

@@ -257,6 +257,17 @@ def test_files_of_other_sites_that_do_not_belong_together_are_refused(hospitals,
     assert [each.spent for each in hospitals] == before
 
 
+def test_a_hospital_that_is_named_twice_charges_nothing_for_a_study_that_nobody_can_read(hospitals, ask):
+    _, place = ask(*SIMPLE)
+    one, facts = hospitals[0], {}
+    for each in hospitals:
+        facts |= {each.name: each.participant(place).reply(FACTS, {}).release}
+    for other in ("north", "south"):
+        content = {"asked": list(NAMES), "releases": facts | {other: facts["east"]}, "left": {}}
+        assert one.participant(place).reply(ANSWER, content) == Reply(refusal="refused")
+    assert (one.spent, one.charges) == (0, 0)
+
+
 def test_a_reply_waits_for_its_grid(tmp_path, ask, monkeypatch):
     one = Hospital(tmp_path / "east", "east", grid=5.0)
     _, place = ask(*SIMPLE)

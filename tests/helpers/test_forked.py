@@ -59,7 +59,11 @@ def test_its_noise_is_the_operating_systems_and_no_two_share_it():
         ("sys.exit('words')", 1, "called\n"),
         ("raise KeyboardInterrupt", -2, "called\n"),
         ("threading.Thread(target=print, args=('thread',)).start()", 0, "thread\ncalled\n"),
-        ("kept = type('Kept', (), {'__del__': lambda self: os.write(1, b'gone\\n')})()", 0, "called\ngone\n"),
+        (
+            "kept = type('Kept', (), {'__del__': lambda self, write=os.write: write(1, b'gone\\n')})()",
+            0,
+            "called\ngone\n",
+        ),
     ],
 )
 def test_it_ends_as_python_does(code, status, printed):

@@ -99,7 +99,7 @@ def lattice_sum(query: ClippedNewtonQuery, frame: pd.DataFrame) -> np.ndarray:
     site_facts = site_facts_of(query)
     person_loss = person_loss_of(query.model, site_facts)
     table = PrivateTable.from_frame(frame, SCHEMA, unit=site_facts.unit).admit(person_loss.needs)
-    grid = float(gradient.calibrate(query, relation=site_facts.relation).grid)
+    grid = float(gradient.calibrate(query, relation=site_facts.relation, total=Fraction(1)).grid)
     scores = person_loss.people(table).scores(np.array(query.theta))
     return grid_sum(gradient.clipped(scores, float(query.clip)), grid=grid) * grid
 
@@ -165,7 +165,10 @@ MODELS = {
 def test_no_person_moves_the_sum_farther_than_the_noise_allows_for(name: str) -> None:
     query = make_query(MODELS[name])
     replaced, added = farthest(query, trials=24)
-    claimed = {relation: float(gradient.calibrate(query, relation=relation).sensitivity.value) for relation in Relation}
+    claimed = {
+        relation: float(gradient.calibrate(query, relation=relation, total=Fraction(1)).sensitivity.value)
+        for relation in Relation
+    }
     assert 0.75 * claimed[Relation.REPLACE_ONE] < replaced <= claimed[Relation.REPLACE_ONE]
     assert 0.98 * claimed[Relation.ADD_OR_REMOVE_ONE] < added <= claimed[Relation.ADD_OR_REMOVE_ONE]
 
@@ -180,7 +183,7 @@ def test_the_worst_neighbours_attain_the_sensitivity(name: str, relation: Relati
         row = {"id": 1, "x1": sign * 40.0, "x2": sign * 40.0, "y": 0, "start": 0.0, "stop": float(Q), "event": 0}
         sums.append(lattice_sum(query, pd.DataFrame([row | {"cause": "none", "w": 1.0, "o": 0.0}])))
     apart = sums[0] - sums[1] if relation is Relation.REPLACE_ONE else sums[0]
-    claimed = float(gradient.calibrate(query, relation=relation).sensitivity.value)
+    claimed = float(gradient.calibrate(query, relation=relation, total=Fraction(1)).sensitivity.value)
     assert 0.999 * claimed < np.linalg.norm(apart) <= claimed
 
 
@@ -194,7 +197,7 @@ def test_the_search_finds_scores_clipped_row_by_row(monkeypatch: pytest.MonkeyPa
 
     gradient_clipped = gradient.clipped
     query = make_query(MODELS["long form"])
-    claimed = float(gradient.calibrate(query, relation=Relation.REPLACE_ONE).sensitivity.value)
+    claimed = float(gradient.calibrate(query, relation=Relation.REPLACE_ONE, total=Fraction(1)).sensitivity.value)
     monkeypatch.setattr(HazardRows, "scores", by_row)
     monkeypatch.setattr(gradient, "clipped", lambda scores, clip: scores)
     assert farthest(query)[0] > 1.5 * claimed
@@ -216,7 +219,7 @@ def test_the_search_finds_intervals_clipped_one_by_one(monkeypatch: pytest.Monke
 
     right, gradient_clipped = HazardRows.scores, gradient.clipped
     query = make_query(MODELS["logit"], theta=(-0.5, 0.0, 0.0, 0.0))
-    claimed = float(gradient.calibrate(query, relation=Relation.REPLACE_ONE).sensitivity.value)
+    claimed = float(gradient.calibrate(query, relation=Relation.REPLACE_ONE, total=Fraction(1)).sensitivity.value)
     monkeypatch.setattr(HazardRows, "scores", by_interval)
     monkeypatch.setattr(gradient, "clipped", lambda scores, clip: scores)
     assert farthest(query)[0] > 1.5 * claimed
@@ -229,7 +232,7 @@ def test_the_search_finds_a_clip_that_depends_on_the_rows(monkeypatch: pytest.Mo
 
     right = gradient.clipped
     query = make_query(MODELS["logistic"])
-    claimed = float(gradient.calibrate(query, relation=Relation.REPLACE_ONE).sensitivity.value)
+    claimed = float(gradient.calibrate(query, relation=Relation.REPLACE_ONE, total=Fraction(1)).sensitivity.value)
     monkeypatch.setattr(gradient, "clipped", adaptive)
     assert farthest(query)[0] > 2.0 * claimed
 
@@ -237,7 +240,7 @@ def test_the_search_finds_a_clip_that_depends_on_the_rows(monkeypatch: pytest.Mo
 @pytest.mark.wide
 def test_the_search_finds_weights_multiplied_after_the_clip(monkeypatch: pytest.MonkeyPatch) -> None:
     query = make_query(MODELS["weighted logistic"])
-    claimed = float(gradient.calibrate(query, relation=Relation.REPLACE_ONE).sensitivity.value)
+    claimed = float(gradient.calibrate(query, relation=Relation.REPLACE_ONE, total=Fraction(1)).sensitivity.value)
 
     def late(query: ClippedNewtonQuery, frame: pd.DataFrame) -> np.ndarray:
         person_loss = person_loss_of(query.model, site_facts_of(query))
@@ -315,7 +318,7 @@ noisy_sums = partial(rounds.noisy_sums, scores=gradient.clipped_scores, release=
 
 def bound(query: ClippedNewtonQuery, *, factor: int = 1) -> float:
     """Return a statistical lower bound on the epsilon of a round, from its outputs on the worst neighbours."""
-    calibration = gradient.calibrate(query, relation=Relation.REPLACE_ONE)
+    calibration = gradient.calibrate(query, relation=Relation.REPLACE_ONE, total=Fraction(1))
     if factor != 1:
         calibration = replace(calibration, noise=replace(calibration.noise, rate=factor * calibration.noise.rate))
 
@@ -325,6 +328,9 @@ def bound(query: ClippedNewtonQuery, *, factor: int = 1) -> float:
 
         def scores(self, theta: np.ndarray) -> np.ndarray:
             return np.array([[self.sign * 9.0, 0.0, 0.0]])
+
+        def cut_scores(self, theta: np.ndarray, cut: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+            return cut(self.scores(theta))
 
     first, second = np.array([2.5, 0.0, 0.0]), np.array([-2.5, 0.0, 0.0])
     theta, grid = np.array(query.theta), float(calibration.grid)

@@ -15,6 +15,7 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats._base.errors import MechanismError, SchemaError, SiteError
+from hdpstats.custodian.permissions import Permissions
 from hdpstats.families import base
 from hdpstats.families.parted import PartedRows
 from hdpstats.families.regression.bounds import RegressionPersonLoss, regression_person_loss
@@ -204,6 +205,18 @@ def test_a_site_reads_what_the_weights_need_and_refuses_what_does_not_fit():
     for words, weighting in others.items():
         with pytest.raises((SiteError, MechanismError, SchemaError), match=words):
             prepare(replace(QUERY, model=replace(QUERY.model, weighting=weighting)), FACTS)
+
+
+def test_a_permission_is_of_the_columns_that_weights_read_too():
+    needs = prepare(QUERY, FACTS).needs
+    terms = {"mechanisms": ["objective"], "models": ["regression"]}
+    assert Permissions(**terms, columns=["y", "a", "x", "f"]).allow(QUERY, needs)
+    assert not Permissions(**terms, columns=["y", "a", "x"]).allow(QUERY, needs)
+
+
+def test_people_with_several_rows_are_refused():
+    with pytest.raises(SiteError, match="several rows each"):
+        prepare(QUERY, replace(FACTS, unit="id", most_rows=3))
 
 
 def test_weights_by_propensity_go_with_no_other_weights():

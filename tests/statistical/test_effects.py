@@ -80,7 +80,7 @@ def test_errors_are_as_small_as_reported_and_intervals_hold_the_truth(page):
         covered = [float(of[f"{name}covered"].mean()) for name in ("", "ratio ", "means ", "propensity ")]
         apart = of["error"] - of["without noise"]
         moved, unsure = float(apart.mean()), float(apart.std() / np.sqrt(count))
-        numbers = (reported, float(of["planned"].mean()), free)
+        numbers = (reported, float(np.nanmean(of["planned"])), free)
         shares = (f"{each:.3f}" for each in covered)
         means = (f"{rmse:.4f}", f"{mean:.4f}", f"{moved:.4f} ({unsure:.4f})")
         page.append(
@@ -123,7 +123,7 @@ def test_weighted_regressions_err_as_they_report(page):
         counts.append(count)
         rmse, reported = (np.sqrt(np.mean(of[name] ** 2, axis=0)) for name in ("error", "std error"))
         mean, covered = of["error"].mean(axis=0), of["covered"].mean(axis=0)
-        planned = of["planned"].mean(axis=0) / reported
+        planned = np.nanmean(of["planned"], axis=0) / reported
         for k, name in enumerate(names_of(regression)):
             numbers = (f"{each[k]:.3f}" for each in (regression.truth, mean, rmse, reported, planned, covered))
             head = (f"{regression.name}, {regression.model}", f"`{regression.formula}`") if not k else ("", "")

@@ -208,17 +208,17 @@ class HazardSide(RakeableSide):
 
     def triangles(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the stacked expected Hessian and score covariance of each person (people, D (D + 1) / 2)."""
-        spells, D = self.spells, len(theta)
-        i, j = np.triu_indices(D)
-        H, J = np.zeros((self.people, len(i))), np.zeros((self.people, len(i)))
+        spells, D, person = self.spells, len(theta), self.rows.person
+        H, J = np.zeros((2, self.people, D * (D + 1) // 2))
+        own = np.array_equal(person, np.arange(self.people))  # of each person one spell
         for part, intervals, of_causes in self._cells(theta):
-            hessians = np.zeros((part.stop - part.start, D, D))
-            meat = np.zeros_like(hessians)
+            hessians, meat = (H[part], J[part]) if own else np.zeros((2, part.stop - part.start, H.shape[1]))
             for cause, (curvature, square) in enumerate(of_causes):
                 spells.add_outer(hessians, curvature, part, intervals, cause)
                 spells.add_outer(meat, square, part, intervals, cause)
-            np.add.at(H, self.rows.person[part], hessians[:, i, j])
-            np.add.at(J, self.rows.person[part], meat[:, i, j])
+            if not own:
+                np.add.at(H, person[part], hessians)
+                np.add.at(J, person[part], meat)
         return H, J
 
     @cached_property

@@ -484,17 +484,22 @@ class CappedSpells:
             return np.minimum(np.exp(cap) * _cap_factors(level)[:, None], STEEPEST)
         return exponential(two_sums(cap, level[:, None]), FARTHEST)
 
-    def add_outer(self, matrices: FloatArray, weights: FloatArray, spells: slice, intervals: slice, cause: int) -> None:
-        """Add ``sum_s weights_is x^s x^s'`` of a block (b, s) to the cause's block of matrices (b, D, D)."""
+    def add_outer(self, stacked: FloatArray, weights: FloatArray, spells: slice, intervals: slice, cause: int) -> None:
+        """Add ``sum_s weights_is x^s x^s'`` of a block (b, s) to the upper triangles of matrices, row by row.
+
+        ``stacked`` (b, D (D + 1) / 2) are whole matrices, of which the cause has a block.
+        """
         A, Z = self.A[intervals], self.Z[spells]
-        b, e = len(Z), A.shape[1]
-        i, j, k = cause * self.block, cause * self.block + e, (cause + 1) * self.block
-        cross = (weights @ A)[:, :, None] * Z[:, None, :]
-        squares = (A[:, :, None] * A[:, None, :]).reshape(len(A), e * e)
-        matrices[:, i:j, i:j] += (weights @ squares).reshape(b, e, e)
-        matrices[:, i:j, j:k] += cross
-        matrices[:, j:k, i:j] += np.swapaxes(cross, 1, 2)
-        matrices[:, j:k, j:k] += weights.sum(axis=1)[:, None, None] * (Z[:, :, None] * Z[:, None, :])
+        e, D, total, of_baseline = A.shape[1], self.causes * self.block, weights.sum(axis=1)[:, None], weights @ A
+        squares = weights @ (A[:, :, None] * A[:, None, :]).reshape(len(A), e * e)
+        for i in range(self.block):
+            row = cause * self.block + i
+            place = row * D - row * (row - 1) // 2
+            if i < e:
+                stacked[:, place : place + e - i] += squares[:, i * e + i : i * e + e]
+                stacked[:, place + e - i : place + self.block - i] += of_baseline[:, i, None] * Z
+            else:
+                stacked[:, place : place + self.block - i] += total * (Z[:, i - e, None] * Z[:, i - e :])
 
     def add_sum(self, matrix: FloatArray, weights: FloatArray, spells: slice, intervals: slice, cause: int) -> None:
         """Add ``sum_is weights_is x_is x_is'`` of a block (b, s) to the cause's block of a matrix (D, D)."""

@@ -32,6 +32,8 @@ from hdpstats.families.row_spec import RowSpec
 from hdpstats.families.several_rows import SeveralRows, row_weights
 from hdpstats.families.spec import (
     FIXED,
+    FROM_PUBLIC,
+    FROM_SCHEMA,
     RADIUS,
     TIES,
     Risk,
@@ -77,6 +79,11 @@ from hdpstats.results.propensity import Weighting, checked_weighting, raked_peop
 from hdpstats.schema.schema import declared_column
 from hdpstats.sites import Study
 from hdpstats.sites.study import checked_study
+
+FROM_WEIGHTED = (
+    "Predicted from public people who stand for the private ones, weighted by the released propensity model: outcomes "
+    "given covariates are taken to be distributed as theirs."
+)
 
 NOTHING = 1e-20
 """A covariance of whitened coefficients that is rounding error."""
@@ -274,6 +281,13 @@ class RegressionSpec(RowSpec):
         """Return objective perturbation, with a delta, public people and one row each also noisy Newton steps."""
         plain = self.several is None and self.overlap is None
         return RowSpec.candidates(self, delta) if plain else (ObjectivePerturbation(),)
+
+    @property
+    def assumption(self) -> str:
+        """What predicted errors rest on, in words."""
+        if self.overlap is not None:
+            return FROM_WEIGHTED
+        return FROM_SCHEMA if self.public is None else FROM_PUBLIC
 
     @property
     def loss_words(self) -> str:

@@ -4,7 +4,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from hdpstats.losses import BY_NAME, LogisticLoss
+from hdpstats.losses import BY_NAME, LogisticLoss, logistic
 
 LOSS = LogisticLoss()
 UNIT = 2.0**-53
@@ -83,3 +83,14 @@ def test_score_and_curvature_are_coupled() -> None:
 def test_the_registry_names_each_loss_by_its_own_name() -> None:
     assert BY_NAME["logistic"].name == "logistic"
     assert all(name == loss.name for name, loss in BY_NAME.items())
+
+
+def test_outcomes_of_another_shape_are_spread_without_a_warning() -> None:
+    """Also once the loop is loaded, which then runs for few numbers: numpy warns of flags of what it broadcasts."""
+    eta, y = np.linspace(-3.0, 3.0, 6).reshape(2, 3), np.array([[0.0, 1.0, 0.0]])
+    one = np.zeros(1)
+    logistic.residuals(one, one.copy(), one.copy())
+    found = logistic.logistic_residual(eta, y)
+    np.testing.assert_array_equal(found, logistic.logistic_residual(eta, np.tile(y, (2, 1))))
+    assert found.shape == (2, 3)
+    assert float(logistic.logistic_residual(0.0, 1.0)) == -0.5

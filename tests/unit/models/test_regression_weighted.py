@@ -139,7 +139,9 @@ def test_a_file_has_all_of_it(fit):
 
 
 def test_a_plan_is_what_the_fit_reports(study, fit, weighting):
-    planned = hdpf.logit("y ~ a", study, weighting=weighting).plan(epsilon=2.0).frame
+    plan = hdpf.logit("y ~ a", study, weighting=weighting).plan(epsilon=2.0)
+    assert "weighted by the released propensity model" in str(plan)
+    planned = plan.frame
     np.testing.assert_allclose(planned["std_error"], fit.bse, rtol=0.15)
 
 

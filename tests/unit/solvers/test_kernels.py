@@ -297,3 +297,13 @@ def test_few_rows_take_loaded_loops_and_have_the_same_bits(monkeypatch):
     assert all(loaded(each) for each in (kernels._compensated, kernels._logistic_sum))
     for one, other in zip(by_numpy, found(), strict=True):
         assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("shape", [(1, 30), (30, 1), (30, 2), (1, 1)])
+def test_residuals_of_outcomes_that_are_spread_over_predictors(shape):
+    loading.load([Loops.REGRESSIONS], in_files=False)
+    eta, y = np.linspace(-3.0, 3.0, shape[0] * shape[1]).reshape(shape), np.array([1.0])
+    for given in (y, np.broadcast_to(y, shape), y[0]):
+        assert np.array_equal(logistic.logistic_residual(eta, given), logistic.logistic_residual(eta, np.ones(shape)))
+    several = np.tile([1.0, 0.0], 15)
+    assert logistic.logistic_residual(np.zeros((2, 1)), several).tolist() == [(0.5 - several).tolist()] * 2

@@ -57,11 +57,12 @@ def test_weighted_rows_and_scores_of_spells_add_up() -> None:
     spells = capped(7, causes=2)
     problem = objective(spells)
     theta, everywhere = np.linspace(-0.5, 0.5, len(problem.ridge)), slice(0, len(spells.A))
-    matrices = np.zeros((30, len(theta), len(theta)))
+    i, j = np.triu_indices(len(theta))
+    stacked = np.zeros((30, len(i)))
     for cause in range(2):
         weights = spells.curvature(theta, slice(0, 30), everywhere, cause)
-        spells.add_outer(matrices, weights, slice(0, 30), everywhere, cause)
-    assert np.allclose(matrices.sum(axis=0) + np.diag(problem.ridge), problem.hessian(theta))
+        spells.add_outer(stacked, weights, slice(0, 30), everywhere, cause)
+    assert np.allclose(stacked.sum(axis=0) + np.diag(problem.ridge)[i, j], problem.hessian(theta)[i, j])
     scores = (spells.weights[:, None] * spells.scores(theta)).sum(axis=0)
     penalty = problem.ridge * (theta - problem.centre) + problem.linear
     assert scores + penalty == pytest.approx(problem.gradient(theta), abs=1e-9)

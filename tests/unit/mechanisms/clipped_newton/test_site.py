@@ -53,7 +53,7 @@ def make_people(n=50, slopes=2):
 @pytest.mark.parametrize("slopes", [1, 30])
 def test_the_constants_are_those_of_the_docstring(relation, slopes):
     query = make_query(slopes=slopes)
-    found = gradient.calibrate(query, relation=relation)
+    found = gradient.calibrate(query, relation=relation, total=Fraction(1))
     persons = {Relation.REPLACE_ONE: 2, Relation.ADD_OR_REMOVE_ONE: 1}[relation]
     grid = Fraction(2) * Fraction(1, 2**30)  # the largest power of two below 2.7, and its 2^30-th part
     assert found.grid == grid
@@ -67,7 +67,7 @@ def test_the_constants_are_those_of_the_docstring(relation, slopes):
 
 @pytest.mark.parametrize("relation", list(Relation))
 def test_without_a_delta_the_noise_is_pure(relation):
-    found = gradient.calibrate(make_query(delta=Fraction(0)), relation=relation)
+    found = gradient.calibrate(make_query(delta=Fraction(0)), relation=relation, total=Fraction(1))
     assert isinstance(found.noise, BallNoise)
     assert found.event.cost.epsilon == EPSILON
     assert found.event.delta == found.event.mu_squared == 0
@@ -78,8 +78,8 @@ def test_without_a_delta_the_noise_is_pure(relation):
 
 def test_more_coefficients_than_the_margin_covers_are_refused():
     with pytest.raises(MechanismError, match="2000"):
-        gradient.calibrate(replace_dimension(2001), relation=Relation.REPLACE_ONE)
-    assert gradient.calibrate(replace_dimension(2000), relation=Relation.REPLACE_ONE).grid > 0
+        gradient.calibrate(replace_dimension(2001), relation=Relation.REPLACE_ONE, total=Fraction(1))
+    assert gradient.calibrate(replace_dimension(2000), relation=Relation.REPLACE_ONE, total=Fraction(1)).grid > 0
 
 
 def replace_dimension(dimension):
@@ -136,7 +136,7 @@ def test_no_clipped_score_is_longer_than_is_counted():
 def test_the_sum_is_exact_whatever_the_order():
     rng = np.random.default_rng(6)
     rows = gradient.clipped(rng.standard_normal((20_000, 3)) * 5.0, 2.7)
-    grid = float(gradient.calibrate(make_query(), relation=Relation.REPLACE_ONE).grid)
+    grid = float(gradient.calibrate(make_query(), relation=Relation.REPLACE_ONE, total=Fraction(1)).grid)
     total = grid_sum(rows, grid=grid)
     assert np.array_equal(total, grid_sum(rows[rng.permutation(len(rows))], grid=grid))
     by_hand = [sum(round(Fraction(value) / Fraction(grid)) for value in column) for column in rows.T.tolist()]
@@ -146,14 +146,14 @@ def test_the_sum_is_exact_whatever_the_order():
 def test_the_largest_sum_fits_into_the_integers():
     # 2^31 people at the clip: the sum of that many largest numbers stays below 2^63.
     query = make_query(clip=Fraction(math.nextafter(4.0, 0.0)))
-    grid = gradient.calibrate(query, relation=Relation.REPLACE_ONE).grid
+    grid = gradient.calibrate(query, relation=Relation.REPLACE_ONE, total=Fraction(1)).grid
     assert 2**31 * (query.clip * gradient.ROUNDING / grid + 1) < 2**63
 
 
 @pytest.mark.entropy
 def test_a_round_is_the_sum_of_clipped_scores_plus_lattice_noise_of_the_announced_size():
     query, people = make_query(), make_people()
-    calibration = gradient.calibrate(query, relation=Relation.REPLACE_ONE)
+    calibration = gradient.calibrate(query, relation=Relation.REPLACE_ONE, total=Fraction(1))
     exact = gradient.clipped(people.scores(np.array(query.theta)), float(query.clip)).sum(axis=0)
     drawn = noisy_sums(query, calibration, people, count=400)
     assert np.all(drawn / float(calibration.grid) == np.rint(drawn / float(calibration.grid)))
@@ -170,15 +170,15 @@ def test_a_round_is_the_sum_of_clipped_scores_plus_lattice_noise_of_the_announce
 def test_scores_are_those_of_the_query_s_coefficients():
     # Fails if a round were evaluated at zero or with an unclipped sum.
     query, people = make_query(clip=Fraction(2.0**-20)), make_people()
-    calibration = gradient.calibrate(query, relation=Relation.REPLACE_ONE)
+    calibration = gradient.calibrate(query, relation=Relation.REPLACE_ONE, total=Fraction(1))
     (found,) = noisy_sums(query, calibration, people)
     assert np.all(np.abs(found) < 50 * 2.0**-20 + 20 * calibration.noise_sd)
     seen = []
 
     class Spy:
-        def scores(self, theta):
+        def cut_scores(self, theta, cut):
             seen.append(theta)
-            return np.zeros((1, 3))
+            return cut(np.zeros((1, 3)))
 
     noisy_sums(query, calibration, Spy())
     assert seen[0].tolist() == list(query.theta)
