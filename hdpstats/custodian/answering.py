@@ -50,7 +50,7 @@ from hdpstats.custodian.files import check_file, write_durably
 from hdpstats.custodian.kept_head import open_account
 from hdpstats.custodian.previewing import check_approved, check_public, considered, recorded
 from hdpstats.custodian.prices import measured
-from hdpstats.custodian.request_costs import CARRIED_AGAIN, OTHER_DATA, RequestCosts, affords_all
+from hdpstats.custodian.request_costs import CARRIED_AGAIN, OTHER_DATA, SECOND, RequestCosts, affords_all
 from hdpstats.custodian.senders import sender_of
 from hdpstats.custodian.serving import open_site, read_rows
 from hdpstats.custodian.settings import SiteSettings
@@ -58,6 +58,7 @@ from hdpstats.custodian.timing import Overruns, Slots
 from hdpstats.exchange import ReleaseFile, RequestFile
 from hdpstats.exchange.questions import Question
 from hdpstats.ledger import Ledger
+from hdpstats.mechanisms.registry import name_of
 from hdpstats.privacy.budget import total
 from hdpstats.records.query import Query, Release
 from hdpstats.schema.public import PublicTable
@@ -91,6 +92,7 @@ class AnsweringSite(Site):
         self._costs, self._again, self._in_vain, self._question = costs, again, 0, question
         self.answers: dict[str, tuple[Query, Release]] = {}
         self.refusal: BaseException | None = None
+        self._later: RequestRefused | None = None
 
     @property
     def schema(self) -> Schema:
@@ -120,9 +122,26 @@ class AnsweringSite(Site):
             self._site.put_public(table, analyst=self._analyst, most_bytes=self._limits.kept_each)
 
     def check_permitted(self, query: Query, columns: Collection[str]) -> None:
-        """Refuse what the analyst may not ask."""
+        """Refuse what the analyst may not ask; where it is too large or takes too long, nothing is charged before."""
+        try:
+            with self.time.paused():
+                self._check_allowed(query, columns)
+                try:
+                    self._check_size(query.to_json().encode())
+                    self._slots.seconds(query, analyst=self._analyst)
+                except RequestRefused as refused:  # what was answered before is handed out all the same
+                    self._later = refused
+        except RequestRefused as refused:
+            self.refusal = _refusal(refused.code, **refused.numbers)
+            raise self.refusal from None
+
+    def _check_size(self, written: bytes) -> None:
+        if len(written) > self._limits.query:
+            raise RequestRefused("too-large", limit=self._limits.query)
+
+    def _check_allowed(self, query: Query, columns: Collection[str]) -> None:
         if not self._permissions.allow(query, columns):
-            raise _refusal("forbidden")
+            raise RequestRefused("forbidden")
 
     def received(self, query: Query) -> Release | None:
         """Return what the analyst has received of a query."""
@@ -146,10 +165,9 @@ class AnsweringSite(Site):
 
     def _answered(self, query: Query) -> Release:
         written = query.to_json().encode()
-        if len(written) > self._limits.query:
-            raise RequestRefused("too-large", limit=self._limits.query)
+        self._check_size(written)
         asked = read_query(written)
-        self.check_permitted(asked, self._site.columns(asked, analyst=self._analyst))
+        self._check_allowed(asked, self._site.columns(asked, analyst=self._analyst))
         release = self._site.received(asked, analyst=self._analyst)
         if release is None:
             self._check_approved(asked)
@@ -167,6 +185,8 @@ class AnsweringSite(Site):
 
     def _check_approved(self, query: Query) -> None:
         """Refuse what would go beyond what the request says, and what was approved, before it is charged."""
+        if self._later is not None:
+            raise self._later
         if self._again is not None and self._in_vain + self._site.in_vain(query) > self._again:
             raise NotApproved(
                 "approve must be given anew: this query was charged before and has no release; its answer is computed "
@@ -179,6 +199,9 @@ class AnsweringSite(Site):
             charged = quote.cost + quote.ahead
             if not affords_all(self._site.ledger, self._question, query, charged, self._analyst, shared=shared):
                 raise _refusal("insufficient-budget")
+            left, later = self._site.ledger.charges_left(self._analyst), len(getattr(query, "ahead", None) or ())
+            if name_of(query) != SECOND and left is not None and left < later + 2:
+                raise _refusal("quota")
         self._costs.add(query, self._site.cost(query, analyst=self._analyst), charged=True)
 
     def _take_back(self, query: Query) -> None:
@@ -268,6 +291,10 @@ Beside = Callable[[Site], Mapping[str, Site]]
 """Gives a site its place among others: all of them by name."""
 
 
+class FewerAnswers(SiteError):  # noqa: N818  (what a caller needs to know of it)
+    """An analysis did not come to its end, and the file of an earlier one has more of its answers: that one stays."""
+
+
 @final
 class Exchange:
     """A site that was opened to answer requests that come as files.
@@ -323,6 +350,7 @@ class Exchange:
         beside: Beside | None = None,
         quorum: int | None = None,
         carried: bool = False,
+        before: Callable[[], int | None] = lambda: None,
     ) -> ReleaseFile:
         """Answer a request of an analyst; the same request again gives the same file, for nothing.
 
@@ -336,9 +364,13 @@ class Exchange:
         beside, quorum
             Where several sites are asked: what gives this site its place among them, and how many must answer. The
             analyst's code stops where it needs what the others have not released yet.
+        before
+            Returns how many answers the file has that the new one would replace, where there is one.
 
         Raises
         ------
+        FewerAnswers
+            Its time was over, or its code failed, before it had asked for all that the earlier file has.
         ArgumentError
             Nobody approved it, and somebody must; or what it says cannot be asked. Nothing was charged.
         HdpError
@@ -357,7 +389,7 @@ class Exchange:
                 question=asked.question,
                 again=self._again(asked, analyst, costs, carried=brought),
             )
-            sites = answering if beside is None else beside(answering)
+            sites, stopped = answering if beside is None else beside(answering), ""
             try:
                 with self._slots.request(analyst), asked.in_its_recipe():
                     answering.time.run(partial(self._ask, asked, sites, public, quorum))
@@ -365,17 +397,21 @@ class Exchange:
                 too_long = error.facts.get("code") == "too-long"
                 if not answering.answers or (too_long and answering.refusal is not None):
                     raise  # else reading the release file raises the same: it is about what was released
+                stopped = str(error)
                 if too_long:  # what was released leaves all the same, and whether more would be asked is not known
-                    log.write(request="file", sha256=asked.sha256, ended=str(error), answers=len(answering.answers))
+                    log.write(request="file", sha256=asked.sha256, ended=stopped, answers=len(answering.answers))
             except Exception as error:
                 if answering.refusal is not None or not answering.answers:
                     raise SiteError(
                         f"the question cannot be asked: its code fails ({log.cause(error)}). What was charged stays "
                         "charged, and is handed out to the same request"
                     ) from None
-                log.write(request="file", sha256=asked.sha256, failed=f"its code, after answers: {log.cause(error)}")
+                stopped = f"its code, after answers: {log.cause(error)}"
+                log.write(request="file", sha256=asked.sha256, failed=stopped)
             if answering.refusal is not None:  # which a study of several sites goes on without
                 raise answering.refusal
+        if stopped and len(answering.answers) < (before() or 0):
+            raise FewerAnswers(f"{stopped}. The file of an earlier answer to this request has more, and stays as it is")
         entries = [None if each.entry is None else each.entry.to_dict() for _, each in answering.answers.values()]
         log.write(request="file", sha256=asked.sha256, analyst=analyst, entries=entries)
         return self._file(asked, answering.answers)
@@ -469,7 +505,8 @@ def answer(
     if by is not None and sha256 is not None:
         recorded(settings, considered(settings, asked, name, public), by=by, sha256=sha256)
     exchange = _opened(settings, asked, name, prices, clock)
-    made = exchange.answer(asked, analyst=name, public=rows)
+    before = partial(ReleaseFile.answers_at, out, request=asked.sha256, held=held)
+    made = exchange.answer(asked, analyst=name, public=rows, before=before)
     try:
         with new_file(out, same=same) as place:
             write_durably(place, made.to_json() + "\n")

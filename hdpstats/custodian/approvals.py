@@ -15,7 +15,8 @@ An approval is one line of JSON in ``site.approvals.jsonl`` beside the other sta
 * so many charges made in vain (``again``), of answers that were interrupted between their charge and their release:
   what goes on then is charged once more, and needs another approval.
 
-It stays. To take one back, delete its line while nothing is answered.
+It stays. To take one back, delete its line while nothing is answered. A last line that was not written to its end, as
+the power was cut, approves nothing, and the next one is written in its place.
 """
 
 import fcntl
@@ -30,7 +31,7 @@ from typing import Final, final
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import text
-from hdpstats.custodian.files import append_to, check_file
+from hdpstats.custodian.files import append_to, check_file, read_lines
 from hdpstats.custodian.request_costs import StateError
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.exchange import RequestFile
@@ -118,8 +119,7 @@ def approval_of(
     place = settings.approvals
     check_file(place, name="approvals")
     try:
-        content = place.read_text(encoding="utf-8")
-        approvals = [Approval(**json.loads(line)) for line in content.splitlines()]
+        approvals = [Approval(**json.loads(line)) for line in read_lines(place)]
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, RecursionError):

@@ -1,6 +1,7 @@
 """Who may read and write the files of a site: its own user, root, and a group that it has alone."""
 
 import grp
+import json
 import os
 import pwd
 import stat
@@ -8,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats.ledger.location import MOUNTS, mount_points
@@ -239,8 +241,8 @@ def write_durably(path: Path, content: str | bytes) -> None:
     flush_folder(path.parent)
 
 
-def append_line(path: Path, line: str) -> None:
-    """Append a line durably to a file for its owner alone, which is made where there is none; all of it or nothing.
+def append_line(path: Path, line: str) -> int:
+    """Append a line as `append_to` does, to a file that is made where there is none; return how long it was before.
 
     Raises
     ------
@@ -249,16 +251,26 @@ def append_line(path: Path, line: str) -> None:
     """
     number = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        append_to(number, path, line)
+        return append_to(number, path, line)
     finally:
         os.close(number)
 
 
-def append_to(number: int, path: Path, line: str) -> None:
-    """Append a line durably to an open file; a part of it that was written where the rest was not is taken back."""
+def append_to(number: int, path: Path, line: str) -> int:
+    """Append a line durably to an open file; a part of it that was written where the rest was not is taken back.
+
+    When this returns the line is on the disk as a whole. What an earlier call left that did not return
+    (`without_torn_end`) is cut off first. The file's length after that is returned.
+    """
     before, content = os.fstat(number).st_size, line.encode()
-    if before and os.pread(number, 1, before - 1) != b"\n":  # an editor left the last line without its end
-        content = b"\n" + content
+    if before and os.pread(number, 1, before - 1) != b"\n":
+        found = os.pread(number, before, 0)
+        whole = without_torn_end(found)
+        if len(whole) < len(found):
+            before = len(whole)
+            os.ftruncate(number, before)
+        else:  # an editor left the last line without its end
+            content = b"\n" + content
     try:
         while content:
             content = content[os.write(number, content) :]
@@ -267,6 +279,41 @@ def append_to(number: int, path: Path, line: str) -> None:
         os.ftruncate(number, before)
         raise
     flush_folder(path.parent)
+    return before
+
+
+BEGINNING: Final = b'{"request": "'
+"""How the lines of approvals and of costs begin."""
+
+
+def without_torn_end(content: bytes) -> bytes:
+    """Return the lines of a file that `append_to` writes without a last one that was not written to its end.
+
+    That is a beginning of such a line (`BEGINNING`) without the line's end, and zeros where a disk had not what follows
+    when the power was cut. A beginning of a JSON object that is not all of it is no JSON text, so that no whole line is
+    taken for one. A call of `append_to` that left one did not return: nothing was done that comes after it. What is
+    neither a line nor the beginning of one stays, and is for whoever reads the file to refuse.
+    """
+    kept, newline, last = content.rpartition(b"\n")
+    begun = last.rstrip(b"\0")
+    if not last or not (begun.startswith(BEGINNING) or BEGINNING.startswith(begun)):
+        return content
+    try:
+        json.loads(last)
+    except (ValueError, RecursionError):
+        return kept + newline
+    return content
+
+
+def read_lines(path: Path) -> list[str]:
+    """Return the lines of a file that `append_to` writes, without one that was not written to its end.
+
+    Raises
+    ------
+    OSError, ValueError
+        It cannot be read.
+    """
+    return without_torn_end(path.read_bytes()).decode().splitlines()
 
 
 def flush_folder(folder: Path) -> None:

@@ -95,8 +95,9 @@ def _analysts(settings: SiteSettings, ledger: Ledger) -> str:
     stopped, caps = ledger.stopped(caps_of(settings)), ledger.caps
     rows = []
     for name, permissions in settings.analysts.items():
-        balance, own = caps.get(name), ledger.history(name)
-        total = permissions.cap if balance is None else balance.total
+        balance, own, total = caps.get(name), ledger.history(name), permissions.cap
+        if total is None and balance is not None:  # of an earlier version of the settings, or granted by hand
+            total = balance.total
         rows.append(
             {
                 "analyst": name,

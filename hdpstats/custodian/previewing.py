@@ -6,19 +6,19 @@ lines of this module's own: no request can forge a line, move the cursor or hide
 """
 
 import csv
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final, final
 
 from hdpstats import __version__
-from hdpstats._base.errors import ArgumentError, HdpError
+from hdpstats._base.errors import ArgumentError, HdpError, LedgerError
 from hdpstats._base.validation import printable
 from hdpstats.custodian import approvals, log
 from hdpstats.custodian.analysis_time import AnalysisTime
 from hdpstats.custodian.approvals import REQUIRED, Approval, approval_of, changed_since, decided_by
-from hdpstats.custodian.kept_head import open_account
+from hdpstats.custodian.kept_head import caps_of, open_account
 from hdpstats.custodian.permissions import Permissions
 from hdpstats.custodian.queried_rows import number_of_queried_rows
 from hdpstats.custodian.request_costs import CARRIED_AGAIN, OTHER_DATA, RequestCosts, affords_all
@@ -29,6 +29,7 @@ from hdpstats.exchange import RequestFile
 from hdpstats.ledger import Ledger
 from hdpstats.mechanisms.registry import check_kind, columns_of, prepare, release_from_json
 from hdpstats.privacy.budget import NOTHING, Spend, decimal, total
+from hdpstats.privacy.composition import Balance
 from hdpstats.records.query import Query, Release
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
@@ -66,13 +67,14 @@ class PreviewSite(Site):
         )
         self.time = AnalysisTime(settings.limits.analysis)
         self._schema, self.ledger, self._analyst = settings.dictionary, ledger, analyst
+        self._caps = caps_of(settings)
         counted = rows if rows is not None or self._terms.n_max is not None else number_of_rows(settings)
         self._records = self._terms.n_max or counted or 0
         self._public: dict[str, PublicTable] = {}
         self._limits = settings.limits
         self.permissions: Permissions = settings.analysts[analyst]
         self.columns: set[str] = set()
-        self.forbidden = False
+        self.forbidden = self._too_large = False
         self.stored = self.again = 0
 
     @property
@@ -106,6 +108,7 @@ class PreviewSite(Site):
         """Note which columns a fit will need, and whether it is permitted."""
         self.columns |= set(columns)
         self.forbidden = self.forbidden or not self.permissions.allow(query, columns)
+        self._too_large = self._too_large or len(query.to_json()) > self._limits.query
 
     def received(self, query: Query) -> Release | None:
         """Return what the analyst has received of a query."""
@@ -117,11 +120,11 @@ class PreviewSite(Site):
     def answer(self, query: Query) -> Release:
         """Return what the ledger holds, or stop at what it does not."""
         check_kind(query)
-        if len(query.to_json()) > self._limits.query:
-            raise CODES["too-large"].error(CODES["too-large"].message)
         self.check_permitted(query, columns_of(query, self._facts))
         with self.time.paused():
             stored = self.ledger.stored(self._id(query), self._analyst)
+        if self._too_large and (stored is None or len(query.to_json()) > self._limits.query):
+            raise CODES["too-large"].error(CODES["too-large"].message)
         if stored is None:
             raise _Met(query)
         self.stored += 1
@@ -135,6 +138,14 @@ class PreviewSite(Site):
     def is_shared(self, query: Query) -> bool:
         """Whether it was released to somebody else: then the analyst's cap is charged, and the total is not."""
         return self.ledger.stored(self._id(query)) is not None
+
+    def caps(self) -> tuple[Mapping[str, Balance], str]:
+        """Return the caps of analysts when the site is opened under these settings, and why it refuses, or nothing."""
+        ledger = self.ledger
+        try:
+            return ledger.caps_under(self._caps), ledger.stopped(self._caps).get(self._analyst, "")
+        except LedgerError as error:
+            return ledger.caps, str(error)
 
     def _id(self, query: Query) -> str:
         ledger = self.ledger
@@ -366,7 +377,10 @@ def _costs(found: Preview) -> list[str]:
     )
     together = cost + ahead
     asked, shared = found.request.question, site.is_shared(found.met)
-    if not affords_all(site.ledger, asked, found.met, together, found.analyst, shared=shared):
+    caps, stopped = site.caps()
+    if stopped:  # which is said with what is left
+        return lines
+    if not affords_all(site.ledger, asked, found.met, together, found.analyst, shared=shared, caps=caps):
         lines.append("would be refused: more than is left, in all or to the analyst")
         return lines
     if together.mu_squared:
@@ -379,12 +393,11 @@ def _costs(found: Preview) -> list[str]:
 
 
 def _left(site: PreviewSite, analyst: str) -> str:
-    ledger = site.ledger
-    cap, balance = site.permissions.cap, ledger.caps.get(analyst)
-    left = f"the account has {ledger.remaining} left"
-    if balance is not None:
-        return f"{left}, of which {analyst} may receive {balance.remaining}"
-    return left if cap is None else f"{left}, of which {analyst} may receive {cap}"
+    caps, stopped = site.caps()
+    left, balance = f"the account has {site.ledger.remaining} left", caps.get(analyst)
+    if stopped:
+        return f"{left}; would be refused: {stopped[:LONGEST_ERROR]}"
+    return left if balance is None else f"{left}, of which {analyst} may receive {balance.remaining}"
 
 
 def _approved(settings: SiteSettings, found: Preview, approval: Approval | None) -> list[str]:

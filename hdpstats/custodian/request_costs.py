@@ -8,6 +8,10 @@ state, with the request, the analyst, the account, the data set and its version,
 the request says (`hdpstats.exchange.questions.Question.most`), whoever carries it and however often. A request that was
 used up so is written anew, with another ``replicate``.
 
+A line is on the disk as a whole before its query is charged (`hdpstats.custodian.files.append_to` returns). So a last
+line that was not written to its end, as the power was cut, is of a query that was not charged then: it counts for
+nothing, and the next one is written in its place.
+
 What was refused before it was charged is taken back: refusals let the file grow for nobody. A request whose queries
 were all released before, for another request or over a network, is written down once, with one of them: so it is known
 at another version of the data, or under other terms, that this request is an old one.
@@ -25,12 +29,13 @@ from pathlib import Path
 from typing import Final, final
 
 from hdpstats._base.errors import ArgumentError, MechanismError
-from hdpstats.custodian.files import append_line, check_file
+from hdpstats.custodian.files import append_line, check_file, read_lines
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.exchange.questions import Question
 from hdpstats.ledger import KnownQuery, Ledger
 from hdpstats.mechanisms.registry import name_of
 from hdpstats.privacy.budget import NOTHING, Budget, Spend, covers
+from hdpstats.privacy.composition import Balance
 from hdpstats.records.query import Query
 from hdpstats.sites.site import SiteTerms
 
@@ -132,8 +137,7 @@ class RequestCosts:
         amounts = {each: str(getattr(cost, each)) for each in _AMOUNTS}
         line = json.dumps({**self._whose, **self._data, "query": name, **amounts}) + "\n"
         try:
-            before = self._place.stat().st_size if self._place.exists() else 0
-            append_line(self._place, line)
+            before = append_line(self._place, line)
             self._written = name, before, self._place.stat().st_size
         except OSError as error:
             raise StateError(
@@ -152,7 +156,16 @@ class RequestCosts:
         return costs, bool(lines) and not costs
 
 
-def affords_all(ledger: Ledger, asked: Question, query: Query, charged: Spend, analyst: str, *, shared: bool) -> bool:
+def affords_all(
+    ledger: Ledger,
+    asked: Question,
+    query: Query,
+    charged: Spend,
+    analyst: str,
+    *,
+    shared: bool,
+    caps: Mapping[str, Balance] | None = None,
+) -> bool:
     """Whether a charge, with all that its question is charged afterwards, could be made now.
 
     Parameters
@@ -167,12 +180,14 @@ def affords_all(ledger: Ledger, asked: Question, query: Query, charged: Spend, a
         Whose it is.
     shared
         Whether it was released to somebody else: it is charged to the analyst's cap alone, and so may be what follows.
+    caps
+        The caps of analysts; by default those of the account.
     """
     if asked.second is not None and name_of(query) != SECOND:
         charged = charged + ledger.charged(Spend(asked.second))
     if not shared:
-        return ledger.affords(charged, analyst)
-    cap = ledger.caps.get(analyst)
+        return ledger.affords(charged, analyst, caps=caps)
+    cap = (ledger.caps if caps is None else caps).get(analyst)
     return cap is None or cap.divided_for(charged).affords(charged)
 
 
@@ -198,7 +213,7 @@ def _lines(place: Path) -> list[Mapping[str, str]]:
     """Return the lines of the file, none where there is none."""
     check_file(place, name="state")
     try:
-        lines = [json.loads(line) for line in place.read_text(encoding="utf-8").splitlines()]
+        lines = [json.loads(line) for line in read_lines(place)]
         for each in lines:
             _cost(each)
             [each[name] for name in ("query", "version", *_NAMES)]

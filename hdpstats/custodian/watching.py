@@ -37,6 +37,7 @@ import threading
 from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import compress, zip_longest
 from pathlib import Path
 from typing import Final, final
@@ -45,17 +46,18 @@ from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats._base.validation import real
 from hdpstats._base.work import Prices
 from hdpstats.custodian import log
-from hdpstats.custodian.answering import Exchange, kept_for_last
+from hdpstats.custodian.answering import Exchange, FewerAnswers, kept_for_last
 from hdpstats.custodian.approvals import NotApproved
 from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.kept_head import held_open
 from hdpstats.custodian.request_costs import StateError
 from hdpstats.custodian.senders import sender_of
 from hdpstats.custodian.settings import SiteSettings
-from hdpstats.exchange import RequestFile
+from hdpstats.exchange import ReleaseFile, RequestFile
 from hdpstats.exchange.files import read_bytes
 from hdpstats.exchange.release_file import refusal_json
 from hdpstats.sites.messages import NUMBERS, code_of
+from hdpstats.sites.site import HeldData
 
 SAFE: Final = re.compile(r"[A-Za-z0-9@_+-][A-Za-z0-9@._+-]*")
 """Names of analysts that are names of folders too."""
@@ -193,7 +195,8 @@ class Watch:
             asked = self._read(file)
             name = sender_of(self._settings, asked, file.folder or None)
             again = self._approved(asked.sha256, name)  # before: one that comes meanwhile has it looked at again
-            made = self._exchange.answer(asked, analyst=name, carried=True)
+            before = partial(self._answers_before, asked.sha256, name)
+            made = self._exchange.answer(asked, analyst=name, carried=True, before=before)
         except NotApproved as error:
             if asked is not None:
                 self._waiting[file] = Waiting(sha256=asked.sha256, analyst=name, again=again)
@@ -202,6 +205,9 @@ class Watch:
         except StateError as error:
             log.write(request="file", found=file.name[:100], failed=str(error))
             return False
+        except FewerAnswers as error:
+            log.write(request="file", found=file.name[:100], sha256=asked and asked.sha256, stays=str(error))
+            written = True
         except HdpError as error:
             code = str(error.facts.get("code", code_of(error)))
             written = self._refuse(file, asked, name, code, why=log.cause(error), numbers=error.facts)
@@ -224,6 +230,14 @@ class Watch:
             log.write(failed=f"approvals cannot be read: {log.cause(error)}")
             return None
         return None if approval is None else approval.again
+
+    def _answers_before(self, sha256: str, analyst: str) -> int | None:
+        """Return how many answers the file has that is in the outbox; None where there is none of this data."""
+        name, ledger = f"{sha256}.json", self._exchange.ledger
+        held = HeldData(dataset=ledger.dataset, version=ledger.version, account=ledger.identity)
+        with suppress(OSError), _opened(self._outbox) as top, _below(analyst, top) as folder:
+            return ReleaseFile.answers_at(name, request=sha256, held=held, folder=folder)
+        return None
 
     def _read(self, file: Found) -> RequestFile:
         with _opened(self._inbox) as top, _below(file.folder, top) as folder:

@@ -25,15 +25,15 @@ REFUSALS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "unavailable": "it could not answer; its custodian's log says why",
         "unknown-analyst": "its settings list no analyst of the name that signed the job",
-        "request": "the request is not one that it can answer: of another schema, or not whole; nothing was charged",
-        "not-approved": "its custodian has not approved the request; nothing was charged",
-        "forbidden": "it does not permit this to the analyst; nothing was charged",
-        "insufficient-budget": "its ledger has not enough left for the analyst; nothing was charged",
-        "stopped": "the analyst is stopped there; its custodian knows why; nothing was charged",
-        "too-long": "the answer would take longer than it allows; nothing was charged",
-        "too-large": "the request is larger than it accepts; nothing was charged",
+        "request": "it cannot answer such a request, which is of another schema, or not whole; nothing was charged now",
+        "not-approved": "its custodian has not approved the request; nothing was charged now",
+        "forbidden": "it does not permit this to the analyst; nothing was charged now",
+        "insufficient-budget": "its ledger has not enough left for the analyst; nothing was charged now",
+        "stopped": "the analyst is stopped there; its custodian knows why; nothing was charged now",
+        "too-long": "the answer would take longer than it allows; nothing was charged now",
+        "too-large": "the request is larger than it accepts; nothing was charged now",
         "refused": "it refuses what the request asks; its custodian's log says why",
-        "others": "the files of the other sites do not belong together; nothing was charged",
+        "others": "the files of the other sites do not belong together; nothing was charged now",
     }
 )
 """What a site may say instead of answering: fixed words, none of which depends on a record."""

@@ -138,11 +138,16 @@ class ReleaseFile:
     @classmethod
     def is_at(cls, path: Place, *, request: str, held: HeldData) -> bool:
         """Whether a file is the release file of a request, by its SHA-256, of one version of one data set."""
+        return cls.answers_at(path, request=request, held=held) is not None
+
+    @classmethod
+    def answers_at(cls, path: Place, *, request: str, held: HeldData, folder: int | None = None) -> int | None:
+        """Return how many answers the file has that `is_at` asks about, in an open folder; None where it is none."""
         try:
-            found = cls.read(path)
+            found = cls.from_bytes(read_bytes(path, name="release", folder=folder), place=path)
         except HdpError:
-            return False
-        return found.request_sha256 == request and found.site().held == held
+            return None
+        return len(found.answers) if found.request_sha256 == request and found.site().held == held else None
 
     @classmethod
     def from_bytes(cls, content: bytes, *, place: Place = "release") -> "ReleaseFile":

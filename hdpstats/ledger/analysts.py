@@ -169,10 +169,10 @@ class OwnPart:
         """Return that of an analyst who has asked nothing."""
         return cls(head=codec.sha256({"account": account, "analyst": analyst}))
 
-    def admits(self, size: int) -> bool:
-        """Whether he may cause one more charge, of a request of some bytes."""
+    def admits(self, size: int, *, later: int = 0) -> bool:
+        """Whether he may cause one more charge, of a request of some bytes, and so many later ones."""
         quota = self.quota
-        few = quota.charges is None or self.charges < quota.charges
+        few = quota.charges is None or self.charges + later < quota.charges
         return few and (quota.bytes is None or self.bytes + size <= quota.bytes) and not self.stopped
 
     def charged(self, amount: Spend, size: int) -> "OwnPart":
@@ -222,8 +222,8 @@ def disagreeing(dataset: str, analyst: str, granted: Budget, declared: Budget) -
     )
 
 
-def over_quota(dataset: str, part: OwnPart, analyst: str) -> QuotaExceeded:
-    """Return the refusal of an analyst who is stopped, or has caused as much as the custodian allows him."""
+def over_quota(dataset: str, part: OwnPart, analyst: str, *, later: int = 0) -> QuotaExceeded:
+    """Return the refusal of an analyst who is stopped, or would cause more than the custodian allows him."""
     if part.stopped:
         return QuotaExceeded(
             f"analyst {analyst!r} is stopped on dataset {dataset!r}: the cap that the site's settings say covers less "
@@ -234,8 +234,9 @@ def over_quota(dataset: str, part: OwnPart, analyst: str) -> QuotaExceeded:
     words = {"charges": "charges", "bytes": "bytes of requests and releases"}
     limits = {name: limit for name, limit in asdict(part.quota).items() if limit is not None}
     used = " and ".join(f"{getattr(part, name)} of {limit} {words[name]}" for name, limit in limits.items())
+    takes = f", and this request takes {later + 1} charges" if later else ""
     return QuotaExceeded(
-        f"analyst {analyst!r} has used {used} on dataset {dataset!r}. Nothing was charged: use a release charged "
-        "before, or ask the custodian for more (hdpstats ledger grant --most-charges)",
+        f"analyst {analyst!r} has used {used} on dataset {dataset!r}{takes}. Nothing was charged for it: use a release "
+        "charged before, or ask the custodian for more (hdpstats ledger grant --most-charges)",
         analyst=analyst,
     )

@@ -238,7 +238,7 @@ class Transaction:
         self.append(kind, identity, amount, analyst=analyst, body=codec.dumps(fields))
 
     def _check_affordable(
-        self, request: Request, cost: Spend, ahead: Spend, *, analyst: str = "", asker: str = ""
+        self, request: Request, cost: Spend, ahead: Spend, *, analyst: str = "", asker: str = "", later: int = 0
     ) -> None:
         """Divide the account, or the cap, for a cost where it must be; refuse what it does not afford.
 
@@ -248,8 +248,8 @@ class Transaction:
         """
         if analyst:
             part = self.chain.part(self.dataset, analyst)
-            if not part.admits(len(request.body)):
-                raise over_quota(self.dataset, part, analyst)
+            if not part.admits(len(request.body), later=later):
+                raise over_quota(self.dataset, part, analyst, later=later)
         before = self.chain.balance(self.dataset, analyst)
         if before is None:
             if self.chain.capped(self.dataset):
@@ -272,10 +272,13 @@ class Transaction:
         holder: Holder,
         analyst: str = "",
         over: Lease | None = None,
+        *,
+        later: int = 0,
     ) -> Charge | Lease:
         """Charge a request, once as long as its computation lives: return the charge, or another holder's lease.
 
-        What lies ahead must be affordable too; it is not charged. A request without a release whose holder has ended,
+        What lies ahead must be affordable too, and so many ``later`` charges be within the analyst's limit; it is not
+        charged. A request without a release whose holder has ended,
         as ``over`` says, is charged again: its next draw is another one. An analyst's cap is charged for every
         charge of what he receives, also for those that were made for somebody else.
         """
@@ -296,12 +299,12 @@ class Transaction:
                     return lease
             owed = attempt - self.chain.charged_to(request.id, analyst) if analyst else 0
             if owed > 0:
-                self._check_affordable(request, cost.times(owed + new), ahead, analyst=analyst)
+                self._check_affordable(request, cost.times(owed + new), ahead, analyst=analyst, later=later)
                 self._share(charge, analyst, owed)
             if not new:
                 return charge
         if analyst:
-            self._check_affordable(request, cost, ahead, analyst=analyst)
+            self._check_affordable(request, cost, ahead, analyst=analyst, later=later)
         self._check_affordable(request, cost, ahead, asker=analyst)
         self.append("charge", request.id, cost, attempt=attempt + 1, body=request.body, analyst=analyst)
         charge = self.chain.charges[request.id]

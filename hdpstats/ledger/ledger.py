@@ -376,6 +376,20 @@ class Ledger:
         """Return whom `declare` would stop, and why, or raise what it would raise; nothing is written."""
         return self._latest().stopped(self._dataset, _agreed(caps))
 
+    def caps_under(self, caps: Mapping[str, Budget | None]) -> dict[str, Balance]:
+        """Return the caps of analysts as `declare` would leave them, or raise what it would; nothing is written.
+
+        Who would be stopped keeps the cap before.
+        """
+        chain, granted = self._latest(), _agreed(caps)
+        found, stopped = chain.capped(self._dataset), chain.stopped(self._dataset, granted)
+        changed = {
+            name: chain.with_cap(self._dataset, name, cap)
+            for name, cap in granted.items()
+            if name not in stopped and (name not in found or found[name].total != cap)
+        }
+        return found | changed
+
     def watch(
         self,
         watcher: Callable[[Sequence[str]], None],
@@ -420,7 +434,7 @@ class Ledger:
             What its release costs; `charged` says what is charged for it.
         ahead
             What the later rounds of the same fit will cost, one by one. It is not charged, but must be left after this
-            charge, so that no fit ends half charged.
+            charge, and so many charges within what `limit` allows the analyst, so that no fit ends half charged.
         analyst
             Who will receive the release.
         holder
@@ -453,7 +467,14 @@ class Ledger:
         held_by, price, later = holder or own_holder(), self.charged(cost), self.floor.charged_together(ahead)
         return self._write(
             partial(
-                Transaction.charge, request=request, cost=price, ahead=later, holder=held_by, analyst=name, over=over
+                Transaction.charge,
+                request=request,
+                cost=price,
+                ahead=later,
+                holder=held_by,
+                analyst=name,
+                over=over,
+                later=len(ahead),
             )
         )
 
@@ -589,10 +610,11 @@ class Ledger:
         """
         return self.balance.remaining
 
-    def affords(self, cost: Spend, analyst: str | None = None) -> bool:
+    def affords(self, cost: Spend, analyst: str | None = None, *, caps: Mapping[str, Balance] | None = None) -> bool:
         """Whether a cost could be charged now; for the rounds of a fit, their sum before the first is asked.
 
-        The cost is taken as that of one charge. With an analyst, whether his cap affords it too.
+        The cost is taken as that of one charge. With an analyst, whether his cap affords it too: that of the ledger,
+        or among ``caps`` (`caps_under`).
 
         >>> from hdpstats.ledger import Ledger
         >>> Ledger(None, dataset="trial", epsilon=3.0).affords(Spend(4.0))
@@ -601,7 +623,7 @@ class Ledger:
         chain = self._latest()
         cost = cost if cost == NOTHING else chain.account(self._dataset).floor.charged(cost)
         balances = [chain.account(self._dataset).balance]
-        caps = chain.capped(self._dataset)
+        caps = chain.capped(self._dataset) if caps is None else caps
         if analyst is not None and caps:
             if checked_analyst(analyst) not in caps:
                 return False
@@ -625,6 +647,11 @@ class Ledger:
     def quota(self, analyst: str) -> Quota:
         """Return the limits of an analyst; None in it where there is none."""
         return self._latest().part(self._dataset, checked_analyst(analyst)).quota
+
+    def charges_left(self, analyst: str) -> int | None:
+        """Return how many charges an analyst may still cause; None where there is no limit."""
+        part = self._latest().part(self._dataset, checked_analyst(analyst))
+        return None if part.quota.charges is None else max(part.quota.charges - part.charges, 0)
 
     def spent_by(self, analyst: str) -> Spend:
         """Return what an analyst has received: an (epsilon, delta) that holds for it if he has a cap.

@@ -307,8 +307,8 @@ CODES: Final[Mapping[str, Refusal]] = MappingProxyType(
         "forbidden": Refusal(
             403,
             SiteError,
-            "the custodian does not permit this query to you, and nothing was charged; site.permissions says which "
-            "mechanisms, models and columns you may ask for",
+            "the custodian does not permit this query to you, and nothing was charged for it; site.permissions says "
+            "which mechanisms, models and columns you may ask for",
         ),
         "not-found": Refusal(404, SiteError, "the site has no such address; is the URL that of a site of hdpstats?"),
         "malformed": Refusal(
@@ -327,8 +327,8 @@ CODES: Final[Mapping[str, Refusal]] = MappingProxyType(
         "too-large": Refusal(
             413,
             SiteError,
-            "the request is longer than the site accepts, or asks for more, and nothing was charged; send, or ask for, "
-            "fewer rows or a smaller model, or ask the custodian for a larger limit",
+            "the request is longer than the site accepts, or asks for more, and nothing was charged for it; send, or "
+            "ask for, fewer rows or a smaller model, or ask the custodian for a larger limit",
         ),
         "no-length": Refusal(
             411,
@@ -351,25 +351,26 @@ CODES: Final[Mapping[str, Refusal]] = MappingProxyType(
         "too-long": Refusal(
             422,
             MechanismError,
-            "the answer would take longer than the custodian allows, and nothing was charged; ask for a smaller model",
+            "the answer would take longer than the custodian allows, and nothing was charged for it; ask for a smaller "
+            "model",
         ),
         "stopped": Refusal(
             403,
             SiteError,
             "several of your answers took longer than predicted, and the site answers new queries of yours only after "
-            "its custodian has looked into it (hdpstats site resume); nothing was charged",
+            "its custodian has looked into it (hdpstats site resume); nothing was charged for this one",
         ),
         "insufficient-budget": Refusal(
             409,
             InsufficientBudget,
             "the site's ledger refuses: the release would cost more than is left, in all or to you. Nothing was "
-            "charged: ask for less, or use a release charged before; site.account() says what you have received",
+            "charged for it: ask for less, or use a release charged before; site.account() says what you have received",
         ),
         "quota": Refusal(
             409,
             QuotaExceeded,
-            "you have caused as many charges, or have as much stored, as the custodian allows, and nothing was "
-            "charged; use a release that was charged before, or ask the custodian for more",
+            "what you ask for takes more charges, or more to store, than the custodian allows you, and nothing was "
+            "charged for it; use a release that was charged before, or ask the custodian for more",
         ),
         "budget": Refusal(
             409, BudgetError, "the query costs more privacy than the site allows at once, and nothing was charged"

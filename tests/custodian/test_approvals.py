@@ -175,7 +175,7 @@ def interrupted(*_):
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("content", ["{", "[]\n", '{"request": 1}\n', "[" * 100_000, "\xff"])
+@pytest.mark.parametrize("content", ["{\n", "[]\n", '{"request": 1}\n', "[" * 100_000, "\xff"])
 def test_approvals_that_cannot_be_read_approve_nothing(place, content):
     place.ask(*SIMPLE)
     place.settings.approvals.write_text(content, encoding="latin-1")

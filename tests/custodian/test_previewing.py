@@ -10,6 +10,7 @@ import yaml
 
 import hdpstats.api as hdp
 from hdpstats import __version__
+from hdpstats._base.work import Operations
 from hdpstats.cli import main
 from hdpstats.custodian import overview, preview
 from hdpstats.custodian.analysis_time import AnalysisTime
@@ -19,6 +20,7 @@ from hdpstats.exchange import RequestFile
 from hdpstats.exchange.questions import Question
 from hdpstats.ledger import Ledger
 from hdpstats.records import codec
+from hdpstats.sites import LocalSite
 from tests.custodian.asked_by_files import QUESTIONS, SIMPLE, STUDY, Place
 from tests.custodian.institution import EVERYTHING
 from tests.custodian.people import PRIVATE, PUBLIC, SCHEMA
@@ -101,9 +103,39 @@ def test_what_the_account_or_the_cap_does_not_afford_is_said(tmp_path):
     place.ask(*SIMPLE)
     words = preview(place.settings, place.request)
     assert "may receive epsilon = 0.4, delta = 0" in words
+    assert "would be refused: more than is left" in words  # before the site was ever opened
     with pytest.raises(hdp.InsufficientBudget):
         place.answer()
     assert "would be refused: more than is left" in preview(place.settings, place.request)
+
+
+def test_a_preview_is_of_the_caps_that_the_settings_say_now(tmp_path):
+    """The account has the caps of the settings that the site was opened under last."""
+    place = Place(tmp_path, analysts={"ann": EVERYTHING | {"epsilon": 2}})
+    place.ask(*SIMPLE)
+    place.answer()
+    place.release.unlink()
+    kind, what, options = SIMPLE
+    place.ask(kind, what, options | {"replicate": 2})
+    said = place.file.read_text()
+    for cap, words, shown in (
+        (2, "may receive epsilon = 1.5, delta = 0", "epsilon 2"),
+        (0.75, "may receive epsilon = 0.25, delta = 0", "epsilon 0.75"),
+        (0.25, "left; would be refused: the cap of", "epsilon 0.25"),
+    ):
+        place.file.write_text(said.replace("epsilon: 2\n", f"epsilon: {cap}\n"))
+        found = preview(place.settings, place.request)
+        assert words in found
+        assert ("would be refused" in found) == (cap < 1)
+        assert shown in overview(place.settings)
+        assert place.ledger.caps["ann"].total.epsilon == 2
+    for _ in range(2):  # once it was opened under them
+        with pytest.raises(hdp.QuotaExceeded, match="covers less"):
+            place.answer()
+        assert "would be refused: the cap of" in preview(place.settings, place.request)
+    place.file.write_text(said.replace("epsilon: 2\n", "epsilon: 0.75\n"))
+    hdp.Ledger.open_existing(place.file.with_name("ledger.db")).grant(analyst="ann", epsilon=3)
+    assert "would be refused: analyst 'ann' was granted (epsilon = 3" in preview(place.settings, place.request)
 
 
 @pytest.mark.parametrize("value", [-5, 0, True, "1", None, [1]])
@@ -196,6 +228,68 @@ def test_an_effect_that_is_refused_is_refused_before_its_propensity_is_charged(t
     with pytest.raises(hdp.FormulaError, match="the treatment of the weighting alone"):
         place.answer()
     assert place.spent == 0
+
+
+CHAINS = {"logit": 2, "hazard": 2, "effect": 3}
+"""Questions, and how many charges each takes."""
+
+
+@pytest.mark.parametrize("question", CHAINS)
+def test_what_takes_too_long_is_refused_before_what_comes_first_is_charged(tmp_path, monkeypatch, question):
+    place, work = Place(tmp_path), LocalSite.work
+    place.ask(*QUESTIONS[question])
+
+    def long(self, query, *, analyst):
+        last = query.kind.startswith("treatment_effect" if question == "effect" else "objective")
+        return Operations(steps=1e18) if last else work(self, query, analyst=analyst)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalSite, "work", long)
+        with pytest.raises(hdp.MechanismError, match="longer than the custodian allows, and nothing was charged for"):
+            place.answer()
+    assert place.spent == 0
+    assert not place.ledger.history().size
+    assert not lines_in(place.settings.request_costs)
+    place.answer()
+    assert len(place.ledger.history()) == CHAINS[question]
+    assert place.settings.request_costs.stat().st_size
+    place.release.unlink()
+    monkeypatch.setattr(LocalSite, "work", long)  # what was answered needs no time
+    assert len(place.answer().answers) == CHAINS[question]
+
+
+@pytest.mark.parametrize("question", CHAINS)
+def test_more_charges_than_are_allowed_are_refused_before_the_first(tmp_path, question):
+    most = CHAINS[question]
+    place = Place(tmp_path, limits={"charges_each": most - 1})
+    place.ask(*QUESTIONS[question])
+    with pytest.raises(hdp.QuotaExceeded, match="othing was charged for it"):
+        place.answer()
+    assert place.spent == 0
+    assert not lines_in(place.settings.request_costs)
+    place.file.write_text(place.file.read_text().replace(f"charges_each: {most - 1}", f"charges_each: {most}"))
+    place.answer()
+    assert len(place.ledger.history()) == most
+
+
+@pytest.mark.parametrize("question", CHAINS)
+def test_what_is_too_large_is_refused_before_what_comes_first_is_charged(tmp_path, question):
+    for folder in ("whole", "less"):
+        (tmp_path / folder).mkdir()
+    place = Place(tmp_path / "whole")
+    place.ask(*QUESTIONS[question])
+    sizes = [len(query.to_json()) for query, _ in place.answer().answers]
+    assert max(sizes) > sizes[0] + 50
+    place = Place(tmp_path / "less", limits={"query": (sizes[0] + max(sizes)) // 2})
+    place.ask(*QUESTIONS[question])
+    assert "would be refused: the request is longer" in preview(place.settings, place.request)
+    with pytest.raises(hdp.SiteError, match="longer than the site accepts"):
+        place.answer()
+    assert place.spent == 0
+
+
+def lines_in(path):
+    return path.read_text().splitlines() if path.exists() else []
 
 
 @pytest.mark.parametrize("public", [None, PUBLIC.head(10), PUBLIC.drop(columns=["event"])])

@@ -2,11 +2,15 @@
 
 import dataclasses
 import json
+import os
 
 import pytest
 
 import hdpstats.api as hdp
+from hdpstats.custodian import files
+from hdpstats.custodian.files import append_line, read_lines
 from hdpstats.exchange import questions
+from hdpstats.ledger import Ledger
 from hdpstats.sites import LocalSite
 from tests.custodian.asked_by_files import SIMPLE, Place
 from tests.custodian.institution import EVERYTHING
@@ -73,13 +77,73 @@ def test_what_is_refused_before_a_charge_is_taken_back(tmp_path, monkeypatch):
     assert len(place.settings.request_costs.read_text().splitlines()) == 2
 
 
-@pytest.mark.parametrize("content", ["{", "[]\n", '{"request": 1}\n', "[" * 100_000, "\xff"])
+@pytest.mark.parametrize("content", ["{\n", "[]\n", '{"request": 1}\n', "[" * 100_000, "\xff"])
 def test_costs_that_cannot_be_read_stop_before_a_charge(place, content):
     place.ask(*SIMPLE)
     place.settings.request_costs.write_text(content, encoding="latin-1")
     with pytest.raises(hdp.ArgumentError, match="cannot be read"):
         place.answer()
     assert place.spent == 0
+
+
+CUTS = [lambda line, at: line[:at], lambda line, at: line[:at] + b"\0" * (len(line) - at)]
+
+
+@pytest.mark.parametrize("cut", CUTS, ids=["short", "zeros"])
+def test_a_power_cut_while_a_line_is_written_stops_nobody(place, cut):
+    """An approval that was not written to its end approves nothing; a cost that was not is of no charge."""
+    kind, what, options = SIMPLE
+    place.ask(kind, what, options)
+    place.answer(by="Dr Bos")
+    place.release.unlink()
+    for path in (place.settings.approvals, place.settings.request_costs):
+        whole = path.read_bytes()
+        line = whole.replace(b"Bos", b"Cox")
+        for at in range(len(line)):
+            path.write_bytes(whole + cut(line, at))
+            if cut(line, at) != line[:-1]:
+                assert read_lines(path) == whole.decode().splitlines()
+            append_line(path, "{}\n")
+            assert path.read_bytes() in (whole + b"{}\n", whole + line + b"{}\n")
+        path.write_bytes(whole + cut(line, 100))
+    place.ask(kind, what, options | {"replicate": 2})
+    place.answer(by="Dr Dee")
+    assert place.spent == 1
+    for path in (place.settings.approvals, place.settings.request_costs):
+        assert len([json.loads(line) for line in path.read_text().splitlines()]) == 2
+    assert "Cox" not in place.settings.approvals.read_text()
+
+
+def test_a_cost_is_on_the_disk_as_a_whole_before_its_charge(place, monkeypatch):
+    """Which is why a line that was not written to its end is of no charge."""
+    place.ask(*SIMPLE)
+    seen, flush, charge = [], os.fsync, Ledger.charge
+
+    def flushed(number):
+        flush(number)
+        seen.append(os.fstat(number).st_ino)
+
+    def charged(*given, **options):
+        seen.append("charge")
+        return charge(*given, **options)
+
+    monkeypatch.setattr(files.os, "fsync", flushed)
+    monkeypatch.setattr(Ledger, "charge", charged)
+    place.answer()
+    costs = place.settings.request_costs
+    between = seen[seen.index(costs.stat().st_ino) : seen.index("charge")]
+    assert costs.parent.stat().st_ino in between
+    place.release.unlink()
+    place.ask(SIMPLE[0], SIMPLE[1], SIMPLE[2] | {"replicate": 2})
+
+    def cut_off(number):
+        if os.fstat(number).st_ino == costs.stat().st_ino:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(files.os, "fsync", cut_off)
+    with pytest.raises(KeyboardInterrupt):
+        place.answer()
+    assert place.spent == 0.5
 
 
 def test_costs_that_others_may_write_are_not_believed(place):

@@ -1,6 +1,7 @@
 """A site that is asked by files: one exchange, one charge, one draw, and the result that a later fit returns."""
 
 import json
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -8,9 +9,11 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats import custodian
-from hdpstats._base.errors import HdpError
+from hdpstats._base.errors import HdpError, SiteError
 from hdpstats.cli import main
 from hdpstats.custodian import answering, approvals, open_site, preview, previewing, serving
+from hdpstats.custodian.answering import AnsweringSite
+from hdpstats.custodian.watching import Watch
 from hdpstats.exchange import ReleaseFile, RequestFile
 from hdpstats.exchange.questions import Question
 from hdpstats.ledger import SigningKey
@@ -82,6 +85,47 @@ def test_an_answer_goes_on_where_it_was_interrupted(place, monkeypatch):
     assert (place.spent, len(made.answers)) == (1, 2)
     assert made.answers[0][0] == asked[0]
     assert len(place.ledger.history()) == 2
+
+
+@pytest.mark.parametrize("error", [SiteError("the analysis takes longer", code="too-long"), MemoryError()])
+def test_an_answer_that_is_cut_off_replaces_no_complete_one(tmp_path, monkeypatch, error):
+    place, kind = Place(tmp_path), QUESTIONS["logit"]
+    inbox, outbox = tmp_path / "in", tmp_path / "out"
+    for folder in (inbox / "ann", outbox / "ann"):
+        folder.mkdir(parents=True)
+    asked = place.ask(*kind)
+    shutil.copy(place.request, inbox / "ann")
+    sent = outbox / "ann" / f"{asked.sha256}.json"
+    answered, cut = AnsweringSite.answer, []
+
+    def cut_off(self, query):
+        if cut and self.answers:
+            raise error
+        return answered(self, query)
+
+    monkeypatch.setattr(AnsweringSite, "answer", cut_off)
+    cut.append(True)
+    place.answer()  # what was charged so far leaves
+    assert Watch(place.settings, inbox, outbox, prices=PRICES).sweep() == 1
+    assert len(ReleaseFile.read(place.release).answers) == len(ReleaseFile.read(sent).answers) == 1
+    cut.clear()
+    assert len(place.answer().answers) == 2  # and is replaced by all of it
+    assert Watch(place.settings, inbox, outbox, prices=PRICES).sweep() == 1
+    whole = place.release.read_bytes()
+    assert sent.read_bytes() == whole
+    cut.append(True)
+    with pytest.raises(answering.FewerAnswers, match="has more, and stays as it is"):
+        place.answer()
+    watch = Watch(place.settings, inbox, outbox, prices=PRICES)
+    assert watch.sweep() == 1
+    assert watch.sweep() == 0
+    assert place.release.read_bytes() == sent.read_bytes() == whole
+    assert [file.name for file in sent.parent.iterdir()] == [sent.name]
+    assert place.read().to_json()
+    place.release.write_text("{}")  # which is no release file: it is not looked at, and not replaced either
+    with pytest.raises(hdp.ArgumentError, match="something else"):
+        answering.answer(place.settings, place.request, place.release, prices=PRICES)
+    assert place.spent == 1
 
 
 def test_a_file_that_cannot_be_written_is_had_again_for_nothing(place, monkeypatch):

@@ -367,7 +367,7 @@ def test_each_analyst_has_a_turn(place, monkeypatch):
     place.put("late.json", folder="bob")
     seen = []
 
-    def refusing(self, asked, *, analyst, carried):
+    def refusing(self, asked, *, analyst, carried, before):
         seen.append(analyst)
         raise hdp.SiteError("not today")
 
@@ -388,7 +388,7 @@ def test_who_asks_while_the_requests_of_another_take_long_has_the_next_turn(plac
     for number in range(3):
         place.put(f"{number}.json", ("describe", ["x"], {"epsilon": 0.1 + number / 100}))
 
-    def taking_long(self, asked, *, analyst, carried):
+    def taking_long(self, asked, *, analyst, carried, before):
         if not seen:
             place.put("late.json", folder="bob")
         seen.append(analyst)
