@@ -6,6 +6,7 @@ The top-level `conftest.py` gives pytest this plugin in each process that runs t
 import contextlib
 import functools
 import gc
+import importlib
 import math
 import sys
 from pathlib import Path
@@ -66,13 +67,21 @@ def pytest_collection():
 def pytest_collect_file(file_path):
     """Look for doctests in modules of the packages that have a prompt: it takes long in each, and imports helpers."""
     collected = yield
-    if any(isinstance(each, DoctestModule) for each in collected) and not _has_examples(file_path):
-        return [each for each in collected if not isinstance(each, DoctestModule)]
+    if any(isinstance(each, DoctestModule) for each in collected):
+        if not _has_examples(file_path):
+            return [each for each in collected if not isinstance(each, DoctestModule)]
+        _import_package(file_path.parent)
     return collected
 
 
 def _has_examples(path):
     return TESTS not in path.parents and ">>>" in path.read_text(encoding="utf-8")
+
+
+def _import_package(folder):
+    """Import a package before pytest imports a module of it, which would run twice and hide a function of its name."""
+    with contextlib.suppress(ImportError):  # which the doctest then shows
+        importlib.import_module(".".join(folder.relative_to(TESTS.parent).parts))
 
 
 @pytest.hookimpl(wrapper=True)

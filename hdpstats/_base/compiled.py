@@ -28,6 +28,9 @@ COMPILING: Final = (
     "compiling loops over rows, 3 to 20 seconds, only once on this machine; `hdpstats warm-up` does it beforehand"
 )
 
+_REORDERED: Final = {"reassoc", "contract", "nsz"}
+"""What may be done to sums over public rows."""
+
 _SAID: Final[list[bool]] = []
 
 
@@ -126,7 +129,16 @@ def _saving(kept: Any) -> Callable[..., None]:
 
 def compiled_reordered(loop: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a loop over public rows, which may reorder its sums; infinities and NaN keep their meaning."""
-    return compiled(loop, fastmath={"reassoc", "contract", "nsz"})
+    return compiled(loop, fastmath=_REORDERED)
+
+
+def inlined_reordered(loop: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile what loops over public rows call, as a part of each of them, and as they are.
+
+    As a function of its own it would be there twice, optimised apart, with sums in other orders; which one is called
+    depends on whether a process compiled the loop or read kept code, and numbers would differ in their last bits.
+    """
+    return compiled(loop, fastmath=_REORDERED, inline="always")
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, ClassVar, cast, final
 
 import numpy as np
@@ -151,6 +152,7 @@ class PointMechanism(FitMechanism):
             public = spec.side(query.model)
             parts.append(_part(spec, query, release, noise, site, public=public))
             sides.append(public or spec.reference(query.model, site.cohort))
+        parts = _sharing(spec, parts)
         T, allowance = spec.to_terms(query.model), _allowance(spec, parts)
         private = planned(parts, stand_ins=sides, meat=spec.meat, allowance=allowance)
         fit = sides[0].fit if spec.overlap is None else None  # weighted people are not pooled with public ones
@@ -175,8 +177,12 @@ class PointMechanism(FitMechanism):
             parts.append(_part(spec, each.query, each.release, noise, each.people, public=side))
         first, public = parts[0].query, parts[0].public
         T, weights = spec.to_terms(first.model), spec.allowance(first.model)
-        found = estimates(parts, T=T, terms=spec.terms, meat=spec.meat, allowance=_allowance(spec, parts))
-        found = found if spec.overlap is None else found.alone
+        told = partial(estimates, T=T, terms=spec.terms, meat=spec.meat, allowance=_allowance(spec, parts))
+        found = told(_sharing(spec, parts))
+        if spec.overlap is not None:
+            found = found.alone
+        if spec.overlap is not None and len(parts) > 1:
+            found = found.with_sites_of(told(_sharing(spec, parts, share=0.0)))
         if isinstance(public, WhitenedPublic) and has_steps(public):
             covered = len(parts) == 1 and is_plain(public)
             found = tied_quantile(found, parts[0], public, T=T) if covered else as_continuous(found)
@@ -225,6 +231,22 @@ def _part(
         cohort=site.cohort,
         curvature=float(person_loss.trace) / (2.0 * person_loss.dimension),
     )
+
+
+def _sharing(spec: LossSpec, parts: Sequence[ReleasedPoint], *, share: float | None = None) -> list[ReleasedPoint]:
+    """Return the parts with the share of the propensity model's people that all of them are, where people are weighted.
+
+    A ``share`` takes its place: 0 where what sites have in common is not to count.
+    """
+    if spec.overlap is None:
+        return list(parts)
+    of_model = spec.overlap.propensity.fit.facts.records
+    if share is None:
+        share = min(sum(part.records for part in parts) / max(of_model, 1), 1.0) if of_model is not None else 1.0
+    return [
+        replace(part, public=replace(part.public, share=share)) if isinstance(part.public, WeightedPublic) else part
+        for part in parts
+    ]
 
 
 def _allowance(spec: LossSpec, parts: Sequence[ReleasedPoint]) -> FloatArray | None:

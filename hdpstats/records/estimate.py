@@ -323,6 +323,12 @@ class Estimates:
         """The private estimates, without anything that rests on the public fit."""
         return replace(self, penalised=None, pooled=None, disagreement=None, public_shares=None)
 
+    def with_sites_of(self, other: "Estimates") -> "Estimates":
+        """Return the estimates with each site's own of others, and with whether these agree."""
+        pairs = zip(self.sites, other.sites, strict=True)
+        sites = tuple(replace(own, estimate=theirs.estimate) for own, theirs in pairs)
+        return replace(self, sites=sites, heterogeneity=other.heterogeneity)
+
     def moved(self, by: FloatArray) -> "Estimates":
         """Return the estimates with numbers (p,) added to their coefficients: an outcome's shift."""
         public, pooled = (

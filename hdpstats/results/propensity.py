@@ -1,5 +1,6 @@
 """A private propensity model, and the overlap weights that follow from it: post-processing of what was released."""
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from hdpstats.formulas import Design
 from hdpstats.inference import draws
 from hdpstats.inference.draws import Generator
 from hdpstats.inference.overlap_errors import DRAWS, WeightedPeople
+from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.description.blocks import numbers_of
 from hdpstats.mechanisms.description.moments import moments_of
 from hdpstats.privacy.budget import OWN, Guarantee, Part
@@ -30,7 +32,7 @@ from hdpstats.results.facts import design_of
 from hdpstats.results.plots import plot_overlap
 from hdpstats.results.population import NO_ROWS, FittedRows
 from hdpstats.results.result import Result
-from hdpstats.results.sites import charged_releases
+from hdpstats.results.sites import DescribedCohort, charged_releases
 from hdpstats.results.summary import report_of
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema, labels_of
@@ -315,18 +317,53 @@ def raked_people(fit: Result, table: PublicTable | None) -> tuple[AdmittedTable,
     known, rows = fit.released.description, table
     weights = np.ones(len(table.frame()[table.complete(covariates)]))
     if known is not None and known.releases:
-        query, releases = known.queries[0][1], [release for _, release in known.releases]
-        numbers = numbers_of(query, releases, 0)
-        sd = fit.facts.records_sd or 0.0
-        people = (float(fit.facts.records or 1), sd) if query.leading == 0 else None
-        variables = [name for name in covariates if name in {each.name for each in query.columns}]
-        moments = moments_of(numbers, variables=variables, people=people, sha256=releases[0].sha256)
-        raked = raked_rows(
-            table, fit.schema, moments, variables=covariates, releases=[each.sha256 for each in releases]
-        )
-        rows = PublicTable.from_frame(raked.frame, fit.schema, required=covariates)
-        weights = raked.weights
+        whole = _people_at(fit, [name for name, _ in known.releases])
+        parts = [_raked_to(fit, table, covariates, alike, whole=whole) for alike in _asked_alike(known)]
+        frame = pd.concat([frame for frame, _ in parts], ignore_index=True)
+        rows = PublicTable.from_frame(frame, fit.schema, required=covariates)
+        weights = np.concatenate([own for _, own in parts])
     return rows.admitted(covariates), weights
+
+
+_Described = list[tuple[str, DescriptionQuery, DescriptionRelease]]
+
+
+def _asked_alike(known: DescribedCohort) -> list[_Described]:
+    """Return the sites of a description with what they answered, those together that were asked the same averages.
+
+    What a site is asked follows from its epsilon and its number of people.
+    """
+    found: dict[object, _Described] = {}
+    for (name, query), (_, release) in zip(known.queries, known.releases, strict=True):
+        found.setdefault((query.columns, query.pairs, query.at_risk), []).append((name, query, release))
+    return list(found.values())
+
+
+def _people_at(fit: Result, names: Sequence[str]) -> float:
+    """Return how many people there are at some sites of a fit, or at all where that of one is not known."""
+    known = [each.records for each in fit.site_facts if each.site in names]
+    told = [number for number in known if number is not None]
+    return float(max(sum(told) if len(told) == len(names) else fit.facts.records or 1, 1))
+
+
+def _raked_to(
+    fit: Result, table: PublicTable, covariates: Sequence[str], sites: _Described, *, whole: float
+) -> tuple[pd.DataFrame, FloatArray]:
+    """Return public rows raked to what sites told, and weights, those of sites with ``whole`` people 1 in sum.
+
+    Of people of whom nothing was told it is taken that they are as the others.
+    """
+    names, query, releases = [name for name, _, _ in sites], sites[0][1], [release for _, _, release in sites]
+    own, sd = _people_at(fit, names), fit.facts.records_sd or 0.0
+    sd *= math.sqrt(min(own / max(fit.facts.records or 1, 1), 1.0))
+    moments = moments_of(
+        numbers_of(query, releases, 0),
+        variables=[name for name in covariates if name in {each.name for each in query.columns}],
+        people=(own, sd) if query.leading == 0 else None,
+        sha256=releases[0].sha256,
+    )
+    raked = raked_rows(table, fit.schema, moments, variables=covariates, releases=[each.sha256 for each in releases])
+    return raked.frame, raked.weights if own == whole else own / whole * raked.weights / raked.weights.sum()
 
 
 def stand_ins(fit: Result, table: PublicTable | None) -> WeightedPeople:

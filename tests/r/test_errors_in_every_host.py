@@ -135,8 +135,8 @@ MISTAKES = {
     "unknown argument": (
         "dp_logit(event3 ~ age, study, 1, epsilonn = 1)",
         ARGUMENT,
-        "logit has no argument 'epsilonn'; it takes formula, data, weights, offset, row_norm, correlation, epsilon, "
-        "delta, mechanism, se_share, replicate, allow_large_epsilon, description, describe",
+        "logit has no argument 'epsilonn'; it takes formula, data, weights, offset, row_norm, correlation, weighting, "
+        "epsilon, delta, mechanism, se_share, replicate, allow_large_epsilon, description, describe",
     ),
     "what is no result": ("dp_tidy(3)", ARGUMENT, "x must be a dp_result, not float"),
     "what is no ledger": ("dp_ledger(3)", ARGUMENT, "ledger must be a dp_ledger or a dp_study"),

@@ -30,7 +30,7 @@ from typing import Final, NamedTuple, final
 import numpy as np
 from scipy.sparse import csr_array
 
-from hdpstats._base.compiled import compiled_reordered
+from hdpstats._base.compiled import compiled_reordered, inlined_reordered
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.losses import HazardLink
 from hdpstats.losses.hazard_links import LARGEST_EXPONENT
@@ -227,7 +227,7 @@ def _look_up(
             _add(table[entry[i], cell], T, -weights[i], sums[i])
 
 
-@compiled_reordered
+@inlined_reordered
 def _add(rows: FloatArray, T: FloatArray, weight: float, sums: FloatArray) -> None:
     """Add to a spell's sums (2 + e,) what the table's rows (3 + e, NODES) give; add the spell to the moments."""
     for k in range(NODES):

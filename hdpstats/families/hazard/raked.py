@@ -25,7 +25,7 @@ from typing import NamedTuple, final
 
 import numpy as np
 
-from hdpstats._base.compiled import compiled_reordered
+from hdpstats._base.compiled import compiled_reordered, inlined_reordered
 from hdpstats._base.typing import FloatArray
 from hdpstats.families.hazard.outcomes import without_censoring
 from hdpstats.families.hazard.spells import CELLS, CappedSpells
@@ -131,7 +131,7 @@ def _add_survival(
                         alive[i] *= max(np.exp(-m) if cumulative else 1.0 / (1.0 + m), LEAST_SURVIVAL)
 
 
-@compiled_reordered
+@inlined_reordered
 def _set_odds(factor: float, scale: FloatArray, links: FloatArray) -> None:
     """Set hazards, chances to survive, ``psi`` and ``m / p - 1`` (4, lanes) from odds ``m``: the last are 1 and 0."""
     hazard, survived, psi, rest = links[0], links[1], links[2], links[3]
@@ -142,7 +142,7 @@ def _set_odds(factor: float, scale: FloatArray, links: FloatArray) -> None:
         psi[i], rest[i] = 1.0, 0.0
 
 
-@compiled_reordered
+@inlined_reordered
 def _set_cumulative(factor: float, scale: FloatArray, links: FloatArray) -> None:
     """Set the same from cumulative hazards ``m``, ``psi = m / (e^m - 1)``."""
     hazard, survived, psi, rest = links[0], links[1], links[2], links[3]
@@ -154,7 +154,7 @@ def _set_cumulative(factor: float, scale: FloatArray, links: FloatArray) -> None
         psi[i], rest[i] = ratio * survived[i], ratio - 1.0
 
 
-@compiled_reordered
+@inlined_reordered
 def _set_cells(
     E_s: float,
     G_s: float,
@@ -182,7 +182,7 @@ def _set_cells(
         alive[i] *= max(survived[i], LEAST_SURVIVAL)
 
 
-@compiled_reordered
+@inlined_reordered
 def _add_scaled(factor: float, added: FloatArray, out: FloatArray) -> None:
     for i in range(len(added)):
         out[i] += factor * added[i]

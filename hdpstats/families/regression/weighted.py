@@ -26,6 +26,13 @@ propensity model adds the covariance :math:`H^{-1} B \Sigma B' H^{-1}` to that o
 sites (`WeightedPublic.of_propensity`). That estimating the weights makes errors smaller (Lunceford and Davidian 2004)
 is in ``phi``: never is it left out.
 
+*Fewer people than the propensity model has.* Of its ``N`` people some may lack the outcome, or be at a site that is not
+asked. The sum is then over ``n``, and the coefficients err by :math:`A^{-1} \sum x_i (a_i - e_i) / N` over all: with
+``q = n / N`` it is :math:`J = n (J_0 + q J_1)`, :math:`J_0 = E[w^2 r^2 z z']` and :math:`J_1` the rest of
+:math:`E[\phi \phi']`. *Several sites* have the coefficients' error in common, so that it takes no part in how their
+estimates differ: with ``n`` and ``N`` those of all sites together ``J`` holds for the pooled estimate, and
+:math:`J_0`, ``q = 0``, for the test of whether sites agree. With it a site's own errors are somewhat too large.
+
 **Outcomes.** The mean outcome of a person in an arm is :math:`g^{-1}(z' c + x' b)`, ``g`` the link of the loss, with
 ``b`` from public people, and ``c`` such that the weighted score at ``theta`` is 0: the regression holds among the
 weighted people, and need not hold for any one of them. Its variance about that mean is that of the likelihood, of a
@@ -129,6 +136,8 @@ class WeightedPublic(WhitenedRows):
         The public rows with an outcome, on which that rests.
     raked : bool
         Whether people were raked to a description of the private ones.
+    share : float
+        ``q``: the people of the regression over those of the propensity model.
     """
 
     loss: PredictorLoss
@@ -137,6 +146,7 @@ class WeightedPublic(WhitenedRows):
     dependence: Dependence
     rows: int
     raked: bool
+    share: float = 1.0
 
     @property
     def taken_alike(self) -> str:
@@ -260,13 +270,13 @@ class WeightedPublic(WhitenedRows):
         curvature = self.loss.curvature((self.X @ theta).reshape(2, -1), np.zeros_like(r))
         i, j = np.triu_indices(self.dimension)
         H: FloatArray = np.zeros((len(e), len(i)))
-        J = overlap[:, None] * G[:, i] * G[:, j]
+        J = self.share * overlap[:, None] * G[:, i] * G[:, j]
         for arm, z in enumerate(self._arms):
             weight = 1.0 - e if arm else e  # of a person in this arm
             product = z[:, i] * z[:, j]
             H += (overlap * k[arm] * curvature[arm])[:, None] * product
             J += (overlap * weight * k[arm] ** 2 * (r[arm] ** 2 + v[arm]))[:, None] * product
-            both = overlap * weight * k[arm] * r[arm] * (1.0 if arm else -1.0)
+            both = self.share * overlap * weight * k[arm] * r[arm] * (1.0 if arm else -1.0)
             J += both[:, None] * (z[:, i] * G[:, j] + G[:, i] * z[:, j])
         share = people.weights[None] if row_weights is None else row_weights * people.weights
         share = share / share.sum(axis=1, keepdims=True)
@@ -351,14 +361,14 @@ class WeightedSampleRows:
 def weighted_fit(sample: WeightedSampleRows, *, terms: tuple[str, ...]) -> Estimate:
     """Return the weighted fit of a loss to rows, with errors by the equations of both models stacked.
 
-    It is what ``glm`` gives with the weights as prior weights; the covariance is the sandwich of the influences
-    ``w r z + B A^-1 x (a - e)``, without a correction for few rows, as geepack and the survey package have it for
-    weights that are known.
+    It is what ``glm`` gives with the weights as prior weights, by the loss without its caps; the covariance is the
+    sandwich of the influences ``w r z + B A^-1 x (a - e)``, without a correction for few rows, as geepack and the
+    survey package have it for weights that are known.
     """
     e = expit(sample.X @ sample.coefficients)
     weights, overlap = np.where(sample.treated == 1.0, 1.0 - e, e), e * (1.0 - e)
     there = ~sample.lacking
-    rows = replace(sample.rows, weights=weights[there])
+    rows = replace(sample.rows, loss=sample.rows.loss.plain, weights=weights[there])
     estimate = maximum_likelihood(rows, terms=terms)
     known = np.isfinite(estimate.values)
     Z, theta = rows.X[:, known], estimate.values[known]

@@ -13,6 +13,8 @@ import pytest
 
 from hdpstats._base import compiled as compiling
 from hdpstats._base.compiled import compiled, kept_code
+from hdpstats.families.hazard import kernels, raked
+from hdpstats.raking import people
 
 CALLED = """
 from hdpstats._base.compiled import compiled
@@ -165,3 +167,38 @@ def test_the_first_fit_on_a_machine_says_that_it_compiles_and_the_next_one_does_
     assert first == f"hdpstats: {compiling.COMPILING}\n"
     assert "only once on this machine" in first
     assert second == ""
+
+
+def test_what_reordered_loops_call_is_a_part_of_each():
+    """Of a function of its own there would be two versions, and which one runs depends on what was compiled when."""
+    for module in (kernels, raked, people):
+        loops = {
+            name: each for name, each in vars(module).items() if getattr(each, "targetoptions", {}).get("fastmath")
+        }
+        assert loops
+        called = {name for each in loops.values() for name in each.py_func.__code__.co_names} & set(loops)
+        assert all(loops[name].targetoptions["inline"] == "always" for name in called)
+
+
+SUMS = """
+import hashlib
+import numpy as np
+from hdpstats.families.hazard.raked import StackedFactors, expected_sums
+
+rng = np.random.default_rng(0)
+E, G, W, K = (rng.uniform(0.2, 1.5, shape) for shape in ((1, 9), (1, 9), (1, 4, 300), (1, 4, 300)))
+on = StackedFactors(E=E, G=G, W=W, K=0.1 * K, cumulative=False)
+weights = rng.uniform(0.0, 1.0, (2, 4, 300))
+found = expected_sums(on, rng.normal(size=(9, 3)), total=8.0, reached=rng.uniform(0.1, 1.0, (4, 9)), weights=weights)
+print(hashlib.sha256(b"".join(each.tobytes() for each in found)).hexdigest())
+"""
+
+
+@pytest.mark.wide
+def test_sums_over_public_rows_are_the_same_where_they_were_compiled_and_where_they_were_read(tmp_path):
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", SUMS]
+    first, second = (
+        subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout for _ in range(2)
+    )
+    assert first == second

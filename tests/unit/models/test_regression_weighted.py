@@ -253,3 +253,59 @@ def test_what_counts_people_unweighted_is_refused(study, fit, weighting):
     twice = hdpf.logit("a ~ x + f", study).fit_public()
     assert hdp.Propensity.of(twice).weights().treatment == "a"
     refused(study, lambda: hdp.Propensity.of(fit).weights(), "need a logistic regression of the treatment")
+
+
+LINEAR = hdp.Schema(
+    a=hdp.Binary(complete=True),
+    x=hdp.Continuous(-3, 3, complete=True),
+    y=hdp.Continuous(0, 12),
+    v=hdp.Continuous(0, 12, complete=True),
+)
+
+
+def confounded(count, seed, missing=0.0):
+    """Return people whose outcome is nearly decided by what decides their treatment."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=count).clip(-3, 3)
+    a = (rng.random(count) < expit(0.9 * x)).astype(float)
+    y = (6 + 1.6 * x - 0.5 * a + 0.6 * rng.normal(size=count)).clip(0, 12)
+    return pd.DataFrame({"a": a, "x": x, "v": y, "y": np.where(rng.random(count) < missing, np.nan, y)})
+
+
+def test_people_without_an_outcome_balance_the_arms_of_others_less():
+    """Coefficients of the propensity err by people whose outcome is not there: of 4 in 10 they balance less."""
+    study = study_of(confounded(3000, 3, missing=0.6), confounded(500, 4), schema=LINEAR)
+    weighting = hdp.propensity("a ~ x", study, epsilon=12.0).weights()
+    whole, part = (hdpf.linear(f"{y} ~ a", study, weighting=weighting).fit(12.0) for y in ("v", "y"))
+    assert abs(part.nobs / whole.nobs - 0.4) < 0.05
+    assert part.bse["a"] > 2.5 * whole.bse["a"]  # 1.6 if they were as many
+
+
+def test_what_sites_have_in_common_is_not_in_how_they_differ():
+    people = confounded(4000, 5)
+    sites = {"A": people.iloc[:2000], "B": people.iloc[2000:]}
+    study = study_of(sites, confounded(500, 6), schema=LINEAR)
+    fit = hdpf.linear("v ~ a", study, weighting=hdp.propensity("a ~ x", study, epsilon=12.0).weights()).fit(12.0)
+    own = [each.estimate.bse["a"] for each in fit.site_facts]
+    assert min(own) > 2.2 * fit.bse["a"]  # 1.4 if errors of the propensity were each site's own
+    assert sum(each.weight for each in fit.site_facts) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "near"), [({"A": 0.7, "B": 6.0}, 0.6), ({"A": 0.001, "B": 6.0}, 0.35)], ids=["less", "nothing"]
+)
+def test_sites_that_told_less_stand_in_by_their_numbers_of_people(epsilon, near):
+    """What a site is asked of its people follows from its epsilon: sums of unlike questions are not added.
+
+    Nor are sums of one site divided by the people of all.
+    """
+    x, order = PRIVATE["x"].to_numpy(), np.argsort(PRIVATE["x"], kind="stable")
+    private = {"A": PRIVATE.iloc[order[:2000]], "B": PRIVATE.iloc[order[2000:]]}  # A has the lower two thirds
+    study = study_of(private)
+    fit = hdp.propensity(FORMULA, study, epsilon=epsilon)
+    asked = {name: query.pairs for name, query in fit.fit.released.description.queries}
+    assert asked.get("A") is None
+    assert asked["B"] is not None
+    expected = x.mean() if "A" in asked else x[order[2000:]].mean()  # 1.1 apart
+    assert float(fit.people.mean(fit.people.X[:, 1])) == pytest.approx(expected, abs=near)
+    assert np.isfinite(hdpf.logit("y ~ a", study, weighting=fit.weights()).plan(1.0).frame["std_error"]).all()

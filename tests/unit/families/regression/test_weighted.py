@@ -87,8 +87,9 @@ def product(part):
         (hdpf.logit, "died ~ a * x", (treatment, covariate, product), sm.families.Binomial()),
         (hdpf.linear, "k ~ a", (treatment,), sm.families.Gaussian()),
         (hdpf.poisson, "k ~ a + x", (treatment, covariate), sm.families.Poisson()),
+        (hdpf.linear, "k ~ a * x", (treatment, covariate, product), sm.families.Gaussian()),  # fitted below 0 as well
     ],
-    ids=["logit", "interaction", "linear", "poisson"],
+    ids=["logit", "interaction", "linear", "poisson", "beyond bounds"],
 )
 def test_the_fit_to_public_rows_is_that_of_statsmodels_with_a_stacked_sandwich(rows, model, formula, columns, family):
     study = hdp.Study(public=rows, schema=SCHEMA)
@@ -152,11 +153,15 @@ def drawn(side, theta, rng):
     return a, y, z, w
 
 
+@pytest.mark.parametrize("share", [1.0, 0.5])
 @pytest.mark.parametrize("name", LOSSES)
-def test_the_covariance_of_scores_is_that_of_drawn_people(name):
-    """``J`` in closed form, against 200 draws of all people: their weighted scores with the propensity's part."""
+def test_the_covariance_of_scores_is_that_of_drawn_people(name, share):
+    """``J`` in closed form, against 200 draws of all people: their weighted scores with the propensity's part.
+
+    With a share of one half as many people again are in the propensity model, and lack the outcome.
+    """
     loss, raw = LOSSES[name]
-    side = public_side(loss, theta=raw)
+    side = replace(public_side(loss, theta=raw), share=share)
     theta, rng = side.centre, np.random.default_rng(8)
     people = side.standing
     slope = side._coupled(side._scores(theta)[0]) @ np.linalg.inv(people.hessian)
@@ -164,7 +169,10 @@ def test_the_covariance_of_scores_is_that_of_drawn_people(name):
     for _ in range(200):
         a, y, z, w = drawn(side, theta, rng)
         score = loss.score(z @ theta, np.zeros(len(y))) - y
-        phi = (w * score)[:, None] * z + ((a - people.propensity)[:, None] * people.X) @ slope.T
+        treated = a - people.propensity
+        if share < 1.0:
+            treated = share * (treated + drawn(side, theta, rng)[0] - people.propensity)
+        phi = (w * score)[:, None] * z + (treated[:, None] * people.X) @ slope.T
         total += phi.T @ phi / side.people / 200
     found = side.moments(theta, records=1.0)
     np.testing.assert_allclose(found.J, total, atol=0.03 * np.trace(total))
