@@ -6,6 +6,7 @@ import pytest
 
 HERE = Path(__file__).parent
 JUDGED = (
+    "custodian/test_no_network.py",
     "statistical",
     "unit/inference",
     "unit/mechanisms",
@@ -13,6 +14,7 @@ JUDGED = (
     "integration/test_golden_files.py",
     "r/test_effects.py",
     "r/test_r_package.py",
+    "r/test_request_files.py",
 )
 """Where standard errors are drawn as often as for users: tests of how exact they are, of questions that were asked
 before, and of what another process draws."""
