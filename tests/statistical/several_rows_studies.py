@@ -44,7 +44,9 @@ class Scene:
     """A setting: the most rows of a person, people, the correlation of a person's outcomes, and which fits are made.
 
     ``fits`` are pairs of ``r`` and epsilon, ``sets`` is the number of data sets. In ``unlike`` scenes private people
-    have more rows than public ones, and everybody's covariate ``x`` depends on how many; no plans are made.
+    have more rows than public ones, and everybody's covariate ``x`` depends on how many; no plans are made. ``by_rows``
+    fits protect rows, not people: each row has the weight w(n), and epsilon is divided by the most that a person's
+    rows weigh together, which protects the person too.
     """
 
     most: int
@@ -54,11 +56,13 @@ class Scene:
     unlike: bool = False
     fits: tuple[tuple[float, float], ...] = tuple(itertools.product((0.0, 0.25, 0.6, 1.0), EPSILONS))
     sets: int = 400
+    by_rows: bool = False
 
     @property
     def name(self) -> str:
         """The scene in one line of text."""
-        return json.dumps({name: value for name, value in asdict(self).items() if name != "sets"})
+        left_out = {"sets"} if self.by_rows else {"sets", "by_rows"}
+        return json.dumps({name: value for name, value in asdict(self).items() if name not in left_out})
 
 
 PAIRED = (
@@ -66,6 +70,9 @@ PAIRED = (
     Scene(most=6, public=120, within=0.6, fits=((0.0, 0.5), (0.0, 3.0), (1.0, 0.5), (1.0, 3.0)), sets=100),
 )
 """Errors by ``r`` and epsilon, and plans: private people are like the public ones."""
+
+BY_ROWS = Scene(most=6, public=120, within=0.2, sets=100, by_rows=True)
+"""What the errors of the first scene are compared with: the same data sets, and the same guarantee for a person."""
 
 
 def _fraction(a: int, b: int, c: int) -> tuple[tuple[float, float], ...]:
@@ -106,11 +113,33 @@ def without_noise(private: pd.DataFrame, r: float) -> np.ndarray:
     return sm.GLM.from_formula(FORMULA, private, family=sm.families.Binomial(), freq_weights=w).fit().params.to_numpy()
 
 
+def protected_by_rows(private: pd.DataFrame, public: pd.DataFrame, most: int, r: float, epsilon: float) -> np.ndarray:
+    """Return the private-only estimate of a fit that protects rows of weight w(n), at epsilon over a person's most."""
+    own, other = (
+        rows.assign(w=1.0 / (1.0 + (rows.groupby("id")["id"].transform("size") - 1) * r)).drop(columns="id")
+        for rows in (private, public)
+    )
+    schema = hdp.Schema({**SCHEMA, "w": hdp.Weight(max=1)})
+    study = hdp.Study(private=own, public=other, schema=schema, budget=hdp.Budget(epsilon=100))
+    heaviest = most / (1.0 + (most - 1) * r)
+    fit = hdpf.logit(FORMULA, study, weights="w").fit(epsilon=round(epsilon / heaviest, 6))
+    return fit.private_only.params.to_numpy()
+
+
 def one_set(scene: Scene, seed: int) -> list[dict[str, Any]]:
     """Return what all fits of a scene give on one data set, a record for each."""
     rng = np.random.default_rng([seed, scene.most, scene.public, round(100 * scene.within)])
     private = visits(scene.private, scene, rng, more=scene.unlike)
     public = visits(scene.public, scene, rng, more=False)
+    if scene.by_rows:
+        return [
+            {
+                "r": r,
+                "epsilon": epsilon,
+                "off": (protected_by_rows(private, public, scene.most, r, epsilon) - TRUTH).tolist(),
+            }
+            for r, epsilon in scene.fits
+        ]
     study = hdp.Study(
         private=private,
         public=public,
@@ -186,5 +215,5 @@ def computed(scenes: Sequence[Scene], sets: int, file: Path) -> Iterator[tuple[S
 
 if __name__ == "__main__":
     allow_infinite_public_fits()
-    for each in (*PAIRED, *COVERED):
+    for each in (*PAIRED, BY_ROWS, *COVERED):
         completed(each, each.sets, Path(sys.argv[1]) if sys.argv[1:] else FILE, here)
