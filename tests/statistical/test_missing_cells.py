@@ -203,4 +203,4 @@ def test_a_file_that_is_coded_otherwise_has_few_complete_rows_and_says_so(page):
     assert np.allclose(of["outcome 1 and 2", 'Binary(labels=("1", "2"))'].estimate, right.estimate, atol=0.5)
     gone = of["treatment in lower case", "Categorical"]
     assert gone.records < 0.2 * PRIVATE
-    assert gone.std_error[arm] > 5.0 * right.std_error[arm]
+    assert not gone.std_error[arm] <= 5.0 * right.std_error[arm]  # NaN where it cannot be told
