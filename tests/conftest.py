@@ -12,6 +12,7 @@ JUDGED = (
     "unit/mechanisms",
     "unit/raking",
     "integration/test_golden_files.py",
+    "integration/test_predicted_errors.py",
     "r/test_effects.py",
     "r/test_r_package.py",
     "r/test_request_files.py",
