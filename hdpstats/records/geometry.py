@@ -164,6 +164,25 @@ def from_box(
     )
 
 
+DIGITS = 32
+"""Binary digits of public numbers in a query. Sums on two processors differ some 15 digits further down."""
+
+
+def on_grid(values: FloatArray) -> FloatArray:
+    """Return numbers of the order of 1 as multiples of ``2^-32``.
+
+    >>> on_grid(np.array([0.1 + 0.2])) == on_grid(np.array([0.3]))
+    array([ True])
+    """
+    return np.asarray(np.ldexp(np.rint(np.ldexp(values, DIGITS)), -DIGITS) + 0.0)
+
+
+def _in_binary_digits(values: FloatArray) -> FloatArray:
+    """Return numbers with 32 binary digits each."""
+    mantissa, exponent = np.frexp(values)
+    return np.asarray(np.ldexp(on_grid(mantissa), exponent))
+
+
 FLAT = 1e-9
 """A column varies if it does by more than this share of the declared spread."""
 
@@ -177,7 +196,8 @@ def from_public(
     in which all public rows agree by that of an even spread over the box, and as uncorrelated with others. The
     correlation matrix is shrunk (`ledoit_wolf`) and inverted: ``A = C^(-1/2) S^(-1)``. Without an intercept nothing is
     centred. Rows beyond the radius keep the weight ``R / ||z||`` until the leverage ``1 + 2 R^2`` binds: less weight is
-    lost than with ``(R / ||z||)^2``, while the Hessian stays bounded.
+    lost than with ``(R / ||z||)^2``, while the Hessian stays bounded. Location and whitening are rounded to `DIGITS`
+    binary digits: a query is the same on processors that add in another order.
     """
     n = len(X)
     columns = X[:, int(intercept) :]
@@ -187,15 +207,15 @@ def from_public(
     scale = np.sqrt((n * np.mean(centred**2, axis=0) + spread) / (n + 1))
     constant = ~np.any(np.abs(centred) > FLAT * np.sqrt(spread), axis=0)
     scale = np.where(constant, np.sqrt(spread), scale)
-    scale = np.where(scale > 0, scale, 1.0)
+    scale = _in_binary_digits(np.where(scale > 0, scale, 1.0))
     correlation = ledoit_wolf(centred / scale)
     correlation[constant] = correlation[:, constant] = 0.0
     correlation[constant, constant] = 1.0
     eigenvalues, vectors = np.linalg.eigh(correlation)
     floor = 1e-6 * float(np.max(eigenvalues, initial=0.0)) or 1.0  # 1 where every column is constant
-    root = (vectors / np.sqrt(np.maximum(eigenvalues, floor))) @ vectors.T
+    root = on_grid((vectors / np.sqrt(np.maximum(eigenvalues, floor))) @ vectors.T)
     return Geometry(
-        location=tuple(location.tolist()),
+        location=tuple((on_grid(location / scale) * scale).tolist()),
         whitening=tuple(tuple(row) for row in (root / scale).tolist()),
         radius=radius,
         leverage=leverage_at(radius, intercept=intercept),

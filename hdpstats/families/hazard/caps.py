@@ -16,6 +16,7 @@ total a fit takes, by predicted mean squared error, is the choice of `hdpstats.m
 from typing import TYPE_CHECKING, Final
 
 from hdpstats.losses import LINKS
+from hdpstats.records.geometry import on_grid
 from hdpstats.records.model import HazardCap
 
 if TYPE_CHECKING:
@@ -35,8 +36,8 @@ def relative_cap(side: "HazardSide", *, total: float, margin: float, weighs: boo
     return HazardCap(
         total=total,
         margin=margin,
-        baseline=tuple(tuple((side.spells.A @ part[:e]).tolist()) for part in parts),
-        slopes=tuple(tuple(part[e:].tolist()) for part in parts),
+        baseline=tuple(tuple(on_grid(side.spells.A @ part[:e]).tolist()) for part in parts),
+        slopes=tuple(tuple(on_grid(part[e:]).tolist()) for part in parts),
         weighs=True if weighs else None,
     )
 

@@ -9,6 +9,7 @@ as case weights are not numbers of people.
 formed. Coefficients that have no finite value are NaN (`hdpstats.families.existence`).
 """
 
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -27,7 +28,7 @@ from hdpstats.losses import LINKS
 from hdpstats.public.invented import Completed, completed, unknown_directions
 from hdpstats.public.moments import Penalty, PublicFit, coefficient_parts, each_column, spread_along
 from hdpstats.records.estimate import Estimate
-from hdpstats.records.geometry import Geometry
+from hdpstats.records.geometry import DIGITS, Geometry, on_grid
 from hdpstats.records.model import TimeGrid
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.spells import in_strata, spells_of
@@ -82,7 +83,7 @@ class Baseline:
     @property
     def mixed(self) -> FloatArray:
         """``A B`` (q, e), rows of norm at most 1."""
-        return np.asarray(self.features @ self.mixing, dtype=np.float64)
+        return on_grid(self.features @ self.mixing)
 
     def to_terms(self, geometry: Geometry, causes: int) -> FloatArray:
         """Return the matrix from fitted coefficients to those of features and design columns, causes one by one.
@@ -116,7 +117,8 @@ def mixed_baseline(features: FloatArray) -> Baseline:
         design *= lengths / np.sum(design * lengths)
     spread = np.maximum(sizes, LEAST_SIZE * sizes[0])
     mixing = (right.T / spread) @ np.linalg.inv(root).T
-    mixing /= np.max(np.linalg.norm(features @ mixing, axis=1))
+    rounding = math.sqrt(features.shape[1]) * 2.0 ** -(DIGITS + 1)  # of a row on the grid
+    mixing /= np.max(np.linalg.norm(features @ mixing, axis=1)) * (1.0 + rounding)
     constant = np.linalg.lstsq(features, np.ones(len(features)), rcond=None)[0]
     return Baseline(features=features, mixing=mixing, constant=np.asarray(constant, dtype=np.float64))
 

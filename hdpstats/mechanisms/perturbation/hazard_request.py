@@ -84,7 +84,7 @@ from hdpstats.public.row_weights import (
     mallows,
     moved,
 )
-from hdpstats.records.geometry import Geometry, at_radius
+from hdpstats.records.geometry import Geometry, at_radius, on_grid
 from hdpstats.records.model import HazardCap, HazardModel
 from hdpstats.records.query import LEAST_SMOOTHING
 
@@ -474,7 +474,7 @@ def choose_ridge(
         missed = (ridge / (h + ridge) * side.fit.unit * UNKNOWN) ** 2
         ridges.append(ridge)
         errors.append(float(np.mean(((scores + noise / left**2) / h**2 + missed) / ((scores + noise) / h**2))))
-    return Recommended(centre=side.centre, ridge=largest_good(ridges, errors))
+    return Recommended(centre=on_grid(side.centre), ridge=largest_good(ridges, errors))
 
 
 def choose_flat(
@@ -488,7 +488,7 @@ def choose_flat(
         [level * np.linalg.solve(baseline.mixing, baseline.constant), np.zeros(len(model.geometry.location))]
     )
     ridge = free_ridge(person_loss, epsilon=epsilon * (1 - LEAST_SMOOTHING), share=ARBITRARY, relation=relation)
-    return Recommended(centre=np.tile(block, model.causes), ridge=ridge)
+    return Recommended(centre=on_grid(np.tile(block, model.causes)), ridge=ridge)
 
 
 def noise_variance(

@@ -69,7 +69,7 @@ from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.privacy.sensitivity import BallNorm, Relation
 from hdpstats.public.moments import Moments, PublicSide, WhitenedRows
 from hdpstats.public.row_weights import SPARE, at_radii
-from hdpstats.records.geometry import Geometry, at_radius
+from hdpstats.records.geometry import Geometry, at_radius, on_grid
 
 FREE = 4.0 * (1.0 + 2.0**-10)
 """Ridge over ``beta`` and one person's share of epsilon that makes the determinant free, with a margin for cells."""
@@ -266,7 +266,7 @@ def recommended(cost: LossCost, public: WhitenedRows | None, geometry: Geometry,
     if public is None:
         dimension = cost.noise(geometry).dimension
         return Recommended(centre=np.zeros(dimension), ridge=cost.least_ridge(geometry, alone=True))
-    return Recommended(centre=public.centre, ridge=_ridge(public, cost, records=records))
+    return Recommended(centre=on_grid(public.centre), ridge=_ridge(public, cost, records=records))
 
 
 def noise_distribution(geometry: Geometry, *, rate: float) -> NoiseDistribution:

@@ -25,7 +25,7 @@ from hdpstats.mechanisms.perturbation.request import (
 )
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.public.row_weights import NEAR, SPARE, UNLIKE, UNSEEN, UnseenPeople, kept, moved, radii
-from hdpstats.records.geometry import Source
+from hdpstats.records.geometry import Source, on_grid
 from hdpstats.records.model import RegressionModel
 from hdpstats.records.query import LEAST_SMOOTHING
 from hdpstats.schema.columns import Binary, Continuous, Offset, Weight
@@ -298,7 +298,7 @@ def test_with_a_public_fit_the_determinant_is_free(epsilon, weight, relation):
     beta = weight * query.model.geometry.leverage / 4.0
     assert query.model.geometry.source is Source.PUBLIC_ROWS
     assert float(query.ridge) >= persons * FREE * beta / float(epsilon * (1 - LEAST_SMOOTHING)) * (1.0 - 1e-12)
-    assert query.centre == tuple(public.fit.theta.tolist())
+    assert query.centre == tuple(on_grid(public.fit.theta).tolist())
     constants = calibrate(query, weight=weight, relation=relation)
     assert constants.sensitivity.value == pytest.approx(persons * weight)
     spent = float(constants.noise_rate * constants.sensitivity.value)
