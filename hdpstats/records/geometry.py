@@ -165,7 +165,7 @@ def from_box(
 
 
 DIGITS = 32
-"""Binary digits of public numbers in a query. Sums on two processors differ some 15 digits further down."""
+"""Binary digits of numbers in a query that follow from public rows: sums on two processors differ beyond the 40th."""
 
 
 def on_grid(values: FloatArray) -> FloatArray:

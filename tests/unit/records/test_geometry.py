@@ -32,6 +32,12 @@ def test_public_rows_become_round(d):
 
 
 @pytest.mark.parametrize("intercept", [False, True])
+def test_sums_in_another_order_give_the_same_numbers(intercept):
+    X = design(5000, 5, intercept=intercept)
+    assert public(np.random.default_rng(1).permutation(X), intercept=intercept) == public(X, intercept=intercept)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
 def test_public_rows_are_whitened_by_columns_to_the_same_bits(intercept):
     X = design(5000, 5, intercept=intercept)
     geometry = public(X, intercept=intercept)
