@@ -213,7 +213,9 @@ def from_public(
     correlation[constant, constant] = 1.0
     eigenvalues, vectors = np.linalg.eigh(correlation)
     floor = 1e-6 * float(np.max(eigenvalues, initial=0.0)) or 1.0  # 1 where every column is constant
-    root = on_grid((vectors / np.sqrt(np.maximum(eigenvalues, floor))) @ vectors.T)
+    root = (vectors / np.sqrt(np.maximum(eigenvalues, floor))) @ vectors.T
+    step = 4.0 ** np.floor(np.log2(np.max(np.abs(root), initial=1.0)))  # rounding errors grow with small eigenvalues
+    root = on_grid(root / step) * step
     return Geometry(
         location=tuple((on_grid(location / scale) * scale).tolist()),
         whitening=tuple(tuple(row) for row in (root / scale).tolist()),
