@@ -35,11 +35,13 @@ from hdpstats.inference.information import Information, PublicInformation, Relea
 from hdpstats.inference.other_correlations import correlations_note
 from hdpstats.inference.released_sandwich import SandwichInformation, with_sandwich
 from hdpstats.inference.sandwich import (
+    CLEARLY,
     DRAWS,
     PredictedCovariance,
     averaged,
     combine,
     few_persons,
+    not_estimable,
     of_point,
     planned_covariance,
     undetermined,
@@ -224,13 +226,20 @@ def _estimable(
     """Return the estimates without slopes that are predicted to rest on less than a few persons, each by itself.
 
     Errors as they were drawn vary with the noise where little is known, and would make a slope NaN or not by chance.
+    Only where they are clearly small is a slope kept that the prediction would leave out: coefficients are then so far
+    from the public ones that these are no place to predict errors at.
     """
     sites = [InformedPoint(part=part, information=each.information) for part, each in zip(parts, read, strict=True)]
+
+    def without(estimate: Estimate, few: BoolArray) -> Estimate:
+        unclear = not_estimable(estimate.bse.to_numpy() / CLEARLY, public, T=T)
+        return estimate.without(few & unclear, words=FEW_PERSONS)
+
     alone, pooled = few_persons(sites, public, T=T)
     return replace(
         found,
-        private_only=found.private_only.without(alone, words=FEW_PERSONS),
-        pooled=None if found.pooled is None else found.pooled.without(pooled, words=FEW_PERSONS),
+        private_only=without(found.private_only, alone),
+        pooled=None if found.pooled is None else without(found.pooled, pooled),
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 from hdpstats.inference.combination import PLACES, WEAK, InformedPoint, combine_points, likely
 from hdpstats.inference.information import PublicInformation
 from hdpstats.inference.pooling import SCALE
-from hdpstats.inference.sandwich import MOST, not_estimable
+from hdpstats.inference.sandwich import MOST, few_persons, not_estimable
 from tests.unit.inference.several import part, read
 from tests.unit.inference.sides import BETA, public_side
 
@@ -99,6 +99,18 @@ def test_whether_a_slope_is_named_does_not_depend_on_noise(records, named):
         assert np.isnan(each.private_only.bse).tolist() == [False, named, named]
         assert not np.isnan(each.pooled.bse).any()
     assert named or np.all(far.private_only.bse > 10.0 * near.private_only.bse)
+
+
+def test_slopes_whose_errors_are_clearly_small_are_kept_where_public_coefficients_are_far():
+    public, here = public_side(), BETA - 7.0 * np.eye(3)[0]
+    rare = replace(public, fit=replace(public.fit, theta=here, covariance=0.01 * np.eye(3)))
+    released = part(rare, BETA, records=3000, ridge=1.0, rate=1.0)
+    expected = PublicInformation(public=rare, records=3000)
+    alone, _ = few_persons([InformedPoint(part=released, information=expected)], rare, T=rare.geometry.to_raw())
+    assert alone.tolist() == [False, True, True]
+    found = read(released).private_only
+    assert np.all(found.bse < 0.1)
+    assert "Not estimable" not in found.note
 
 
 def test_the_summary_says_what_pooling_takes_from_the_public_fit():
