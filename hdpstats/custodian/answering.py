@@ -32,6 +32,7 @@ import math
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final, final
@@ -44,7 +45,7 @@ from hdpstats._base.work import Prices
 from hdpstats.custodian import log
 from hdpstats.custodian.analysis_time import AnalysisTime
 from hdpstats.custodian.app import read_query
-from hdpstats.custodian.approvals import Approval, NotApproved, approval_of, charges_approved
+from hdpstats.custodian.approvals import Approval, NotApproved, approval_of, needed_approval
 from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.files import check_file, write_durably
 from hdpstats.custodian.kept_head import open_account
@@ -69,6 +70,31 @@ from hdpstats.sites.site import HeldData, SiteTerms
 
 
 @final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Chargeable:
+    """What a request may be charged now.
+
+    Attributes
+    ----------
+    again : int or None
+        How many charges in vain it may have; None for any number.
+    waits : str
+        Why nothing is charged before somebody approves it; empty where something may be.
+    """
+
+    again: int | None
+    waits: str = ""
+
+
+REFUSED_BEFORE: Final = (
+    "approve must name who approves this request (hdpstats site approve): it was refused before, and its refusal lies "
+    "in the outbox. What is charged now would be charged without anybody asking anew. Nothing was charged now. Its "
+    "author asks anew by writing the file again, or another replicate"
+)
+"""What is said of a request that a folder brought, refused, and brings again."""
+
+
+@final
 class AnsweringSite(Site):
     """A site as one analyst sees it, which keeps what it answered.
 
@@ -83,13 +109,13 @@ class AnsweringSite(Site):
         analyst: str,
         slots: Slots,
         costs: RequestCosts,
-        again: int | None,
+        chargeable: "Chargeable",
         question: Question,
     ) -> None:
         self.time = AnalysisTime(settings.limits.analysis)
         self._site, self._limits, self._slots, self._analyst = site, settings.limits, slots, analyst
         self._permissions = settings.analysts[analyst]
-        self._costs, self._again, self._in_vain, self._question = costs, again, 0, question
+        self._costs, self._chargeable, self._in_vain, self._question = costs, chargeable, 0, question
         self.answers: dict[str, tuple[Query, Release]] = {}
         self.refusal: BaseException | None = None
         self._later: RequestRefused | None = None
@@ -187,7 +213,10 @@ class AnsweringSite(Site):
         """Refuse what would go beyond what the request says, and what was approved, before it is charged."""
         if self._later is not None:
             raise self._later
-        if self._again is not None and self._in_vain + self._site.in_vain(query) > self._again:
+        allowed = self._chargeable
+        if allowed.waits:
+            raise NotApproved(allowed.waits, argument="approve")
+        if allowed.again is not None and self._in_vain + self._site.in_vain(query) > allowed.again:
             raise NotApproved(
                 "approve must be given anew: this query was charged before and has no release; its answer is computed "
                 "by another process, or was interrupted, and going on charges it once more. See --dry-run. Nothing was "
@@ -351,6 +380,7 @@ class Exchange:
         beside: Beside | None = None,
         quorum: int | None = None,
         carried: bool = False,
+        refused: bool = False,
         before: Callable[[], int | None] = lambda: None,
     ) -> ReleaseFile:
         """Answer a request of an analyst; the same request again gives the same file, for nothing.
@@ -362,6 +392,8 @@ class Exchange:
         carried
             Whether a carrier or a folder brings it, and not its custodian, who knows what comes again and why. With
             ``beside`` it is.
+        refused
+            Whether what is carried was refused before: it is charged once somebody approved it.
         beside, quorum
             Where several sites are asked: what gives this site its place among them, and how many must answer. The
             analyst's code stops where it needs what the others have not released yet.
@@ -388,7 +420,7 @@ class Exchange:
                 slots=self._slots,
                 costs=costs,
                 question=asked.question,
-                again=self._again(asked, analyst, costs, carried=brought),
+                chargeable=self._chargeable(asked, analyst, costs, carried=brought, refused=refused),
             )
             sites, stopped = answering if beside is None else beside(answering), ""
             try:
@@ -425,15 +457,17 @@ class Exchange:
         check_public(self.settings.limits, study.public)
         asked.question.ask(study)
 
-    def _again(self, asked: RequestFile, analyst: str, costs: RequestCosts, *, carried: bool) -> int | None:
-        """Return how many charges in vain a request may have; None for any number.
+    def _chargeable(
+        self, asked: RequestFile, analyst: str, costs: RequestCosts, *, carried: bool, refused: bool
+    ) -> Chargeable:
+        """Return what a request may be charged.
 
-        What a carrier brings may be old: where it was charged to another account, at another version of the data or
-        under other terms alone, somebody approves that it is charged at these.
+        What a carrier brings may be old: where it was refused before, or charged to another account, at another version
+        of the data or under other terms alone, somebody approves that it is charged at these.
         """
-        approved = charges_approved(self.settings, self._site, asked, analyst)
-        if approved is not None or not carried:
-            return approved
+        needed = needed_approval(self.settings, self._site, asked, analyst)
+        if needed is not None or not carried:
+            return Chargeable(again=None if needed is None else needed.again)
         approval = self.approval(asked.sha256, analyst)
         if approval is None and costs.only_of_other_data:
             raise NotApproved(
@@ -443,7 +477,8 @@ class Exchange:
                 "replicate",
                 argument="approve",
             )
-        return max(CARRIED_AGAIN, 0 if approval is None else approval.again)
+        again = max(CARRIED_AGAIN, 0 if approval is None else approval.again)
+        return Chargeable(again=again, waits=REFUSED_BEFORE if refused and approval is None else "")
 
     def _file(self, asked: RequestFile, answers: Mapping[str, tuple[Query, Release]]) -> ReleaseFile:
         made = ReleaseFile(request_sha256=asked.sha256, facts=self._site.facts, answers=tuple(answers.values()))

@@ -221,8 +221,8 @@ def changed_since(settings: SiteSettings, site: Site, approval: Approval) -> str
     return ", ".join(f"{name} (then {approval.settings.get(name, 'not written down')})" for name in names)
 
 
-def charges_approved(settings: SiteSettings, site: Site, asked: RequestFile, analyst: str) -> int | None:
-    """Return how many charges in vain were approved with a request; None where nobody need approve it.
+def needed_approval(settings: SiteSettings, site: Site, asked: RequestFile, analyst: str) -> Approval | None:
+    """Return the approval of a request that somebody must approve; None where nobody need.
 
     Raises
     ------
@@ -246,4 +246,4 @@ def charges_approved(settings: SiteSettings, site: Site, asked: RequestFile, ana
             "`requests: approval: required`; see what it asks with --dry-run. Nothing was charged",
             argument="approve",
         )
-    return approval.again
+    return approval

@@ -184,7 +184,7 @@ def check_approved(settings: SiteSettings, asked: RequestFile, analyst: str) -> 
     """
     if settings.requests.approval == REQUIRED:
         site = PreviewSite(settings, open_account(settings), analyst=analyst)
-        approvals.charges_approved(settings, site, asked, analyst)
+        approvals.needed_approval(settings, site, asked, analyst)
 
 
 def check_public(limits: Limits, table: PublicTable | None) -> None:

@@ -17,10 +17,12 @@ It is the verb of `hdpstats.custodian.answering`: the same checks, charges and f
 request waits in INBOX until somebody approves it (``hdpstats site approve``). A file that was looked at is looked at
 again when it changes, and by a process that starts anew; what was answered is handed out again for nothing. Where
 OUTBOX cannot be written, or the site's own files of approvals and costs cannot be used, it is looked at again at the
-next look, and so it is where the ledger cannot, which OUTBOX says. After the data have got another version, or the
-site other terms, requests that were answered before wait for an approval, and so does one that
-was charged in vain too often (`hdpstats.custodian.request_costs.CARRIED_AGAIN`). A process that receives SIGTERM or
-SIGINT ends when the request is answered that it is at. Several processes may watch the same folders; they take turns.
+next look, and so it is where the ledger cannot, which OUTBOX says. After the data have got another version, or the site
+other terms, requests that were answered before wait for an approval, and so does one that was charged in vain too often
+(`hdpstats.custodian.request_costs.CARRIED_AGAIN`). So does what was refused, as long as its refusal lies in OUTBOX and
+its file was not written since: a larger cap, or another account, charges nobody for what was refused before. Which
+requests wait, and why, is in the log and in ``site.waiting.json``. A process that receives SIGTERM or SIGINT ends when
+the request is answered that it is at. Several processes may watch the same folders; they take turns.
 
 **What an analyst sees.** A release or a refusal, and when it appears in OUTBOX. Answers end at slots, as at the
 service, so that this follows from public facts and from what was released; the requests of one analyst wait for those
@@ -29,6 +31,7 @@ processes ended while they answered an analyst's, as they do that take more memo
 come before.
 """
 
+import json
 import os
 import re
 import signal
@@ -47,8 +50,9 @@ from hdpstats._base.validation import real
 from hdpstats._base.work import Prices
 from hdpstats.custodian import log
 from hdpstats.custodian.answering import Exchange, FewerAnswers, kept_for_last
-from hdpstats.custodian.approvals import NotApproved
+from hdpstats.custodian.approvals import Approval, NotApproved
 from hdpstats.custodian.capacity import Clock
+from hdpstats.custodian.files import write_durably
 from hdpstats.custodian.kept_head import held_open
 from hdpstats.custodian.request_costs import StateError
 from hdpstats.custodian.senders import sender_of
@@ -67,6 +71,12 @@ MOST_FILES: Final = 10_000
 
 LISTED: Final = 1.0
 """Seconds after which the folders are looked at again, once each had its turn."""
+
+AWAY: Final = "ledger"
+"""The code of a refusal that holds until the ledger is back."""
+
+_WRITTEN: Final = 3
+"""Where the time of its last change is in the mark of a file."""
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
@@ -94,11 +104,12 @@ class Found:
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Waiting:
-    """A request that waits for an approval, or for one that covers more charges in vain than ``again``."""
+    """A request that waits for an approval, or for another one than it has, and why."""
 
     sha256: str
     analyst: str
-    again: int | None
+    approval: Approval | None
+    why: str
 
 
 @final
@@ -142,6 +153,7 @@ class Watch:
         self._exchange, self._clock = Exchange(settings, prices=prices, clock=clock), clock
         self._done: set[Found] = set()
         self._waiting: dict[Found, Waiting] = {}
+        self._told = ""
         self._ended = threading.Event()
 
     def end(self) -> None:
@@ -155,7 +167,16 @@ class Watch:
             self._ended.wait(every)
 
     def sweep(self) -> int:
-        """Answer the requests that are in the inbox and were not looked at; return how many were read and are done."""
+        """Answer the requests that are in the inbox and were not looked at; return how many were read and are done.
+
+        What waits afterwards, and why, is kept for the custodian (`hdpstats.custodian.overview`).
+        """
+        try:
+            return self._look()
+        finally:
+            self._tell()
+
+    def _look(self) -> int:
         answered, seen = 0, set[Found]()
         while turns := self._turns(seen):
             listed = self._clock.now()
@@ -188,18 +209,19 @@ class Watch:
 
     def _handle(self, file: Found) -> bool:
         """Answer one request, let it wait for its approval, or refuse it; whatever it is, others go on."""
-        asked, name, again, waiting = None, "", None, self._waiting.get(file)
-        if waiting is not None and self._approved(waiting.sha256, waiting.analyst) == waiting.again:
+        asked, name, approval, waiting = None, "", None, self._waiting.get(file)
+        if waiting is not None and self._approved(waiting.sha256, waiting.analyst) == waiting.approval:
             return False
         try:
             asked = self._read(file)
             name = sender_of(self._settings, asked, file.folder or None)
-            again = self._approved(asked.sha256, name)  # before: one that comes meanwhile has it looked at again
+            approval = self._approved(asked.sha256, name)  # before: one that comes meanwhile has it looked at again
+            refused = self._was_refused(file, asked.sha256, name)
             before = partial(self._answers_before, asked.sha256, name)
-            made = self._exchange.answer(asked, analyst=name, carried=True, before=before)
+            made = self._exchange.answer(asked, analyst=name, carried=True, refused=refused, before=before)
         except NotApproved as error:
             if asked is not None:
-                self._waiting[file] = Waiting(sha256=asked.sha256, analyst=name, again=again)
+                self._waiting[file] = Waiting(sha256=asked.sha256, analyst=name, approval=approval, why=str(error))
                 log.write(request="file", found=file.name[:100], sha256=asked.sha256, analyst=name, waits=str(error))
             return False
         except StateError as error:
@@ -211,7 +233,7 @@ class Watch:
         except HdpError as error:
             code = str(error.facts.get("code", code_of(error)))
             written = self._refuse(file, asked, name, code, why=log.cause(error), numbers=error.facts)
-            written = written and (code != "ledger" or not name)  # of a database that is away: it comes back
+            written = written and (code != AWAY or not name)  # of a database that is away: it comes back
         except Exception as error:
             written = self._refuse(file, asked, name, "failed", why=log.cause(error), numbers={})
         else:
@@ -222,14 +244,48 @@ class Watch:
             self._done.add(file)
         return asked is not None
 
-    def _approved(self, sha256: str, analyst: str) -> int | None:
-        """Return how many charges in vain a request was approved with; None where it was not, or nothing tells."""
+    def _approved(self, sha256: str, analyst: str) -> Approval | None:
+        """Return the approval of a request; None where there is none, or nothing tells."""
         try:
-            approval = self._exchange.approval(sha256, analyst)
+            return self._exchange.approval(sha256, analyst)
         except HdpError as error:
             log.write(failed=f"approvals cannot be read: {log.cause(error)}")
             return None
-        return None if approval is None else approval.again
+
+    def _was_refused(self, file: Found, sha256: str, analyst: str) -> bool:
+        """Whether the outbox has a refusal of a request whose file was not written since.
+
+        A refusal because the ledger was away is none. Where the outbox cannot be looked at, nothing tells.
+
+        Raises
+        ------
+        StateError
+            The outbox cannot be looked at.
+        """
+        try:
+            with _opened(self._outbox) as top, suppress(FileNotFoundError), _below(analyst, top) as folder:
+                name = f"{sha256}.refused.json"
+                since = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime_ns
+                away = (
+                    refusal_json(sha256, AWAY, {}).encode() == read_bytes(name, name="refusal", folder=folder).strip()
+                )
+                return file.mark[_WRITTEN] <= since and not away
+        except (OSError, ArgumentError) as error:
+            message = f"outbox: it cannot be looked at ({log.cause(error)}); nothing was charged"
+            raise StateError(message, argument="outbox") from None
+        return False
+
+    def _tell(self) -> None:
+        """Keep which requests wait, and why, for who asks how the site stands."""
+        found = sorted({(each.sha256, each.analyst, each.why) for each in self._waiting.values()})
+        told = json.dumps([{"request": sha256, "analyst": name, "why": why} for sha256, name, why in found])
+        if told == self._told:
+            return
+        try:
+            write_durably(self._settings.waiting, told)
+            self._told = told
+        except OSError as error:
+            log.write(failed=f"what waits cannot be kept in {self._settings.waiting}: {error.strerror}")
 
     def _answers_before(self, sha256: str, analyst: str) -> int | None:
         """Return how many answers the file has that is in the outbox; None where there is none of this data."""
@@ -254,10 +310,14 @@ class Watch:
         if asked is None or not analyst:
             return True
         public = {name: number for name, number in numbers.items() if name in NUMBERS}
-        return self._put(analyst, f"{asked.sha256}.refused.json", refusal_json(asked.sha256, code, public) + "\n")
+        refusal = refusal_json(asked.sha256, code, public) + "\n"
+        return self._put(analyst, f"{asked.sha256}.refused.json", refusal, since=file.mark[_WRITTEN])
 
-    def _put(self, analyst: str, name: str, text: str) -> bool:
-        """Put a file into an analyst's folder of the outbox as a whole, for its owner and its group, if it can."""
+    def _put(self, analyst: str, name: str, text: str, *, since: int = 0) -> bool:
+        """Put a file into an analyst's folder of the outbox as a whole, for its owner and its group, if it can.
+
+        It says to be written no earlier than at ``since``: another computer may have another clock.
+        """
         try:
             with _opened(self._outbox) as top:
                 with suppress(FileExistsError):
@@ -270,6 +330,8 @@ class Watch:
                     with os.fdopen(os.open(new, flags, 0o640, dir_fd=folder), "wb") as file:
                         file.write(text.encode())
                         file.flush()
+                        if os.fstat(file.fileno()).st_mtime_ns < since:
+                            os.utime(file.fileno(), ns=(since, since))
                         os.fsync(file.fileno())
                     os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)
                     os.fsync(folder)

@@ -14,7 +14,7 @@ from hdpstats.custodian.approvals import NotApproved
 from hdpstats.custodian.previewing import PreviewSite
 from hdpstats.exchange import RequestFile, questions
 from hdpstats.sites import LocalSite
-from tests.custodian.asked_by_files import SIMPLE, Place
+from tests.custodian.asked_by_files import SIMPLE, Place, with_entries
 from tests.custodian.institution import EVERYTHING
 from tests.custodian.people import PRIVATE, SCHEMA
 
@@ -208,11 +208,6 @@ def test_an_approval_is_of_the_bytes_that_are_answered(place, monkeypatch):
 
 PERSONS = {"unit": "person", "max_rows_per_unit": 3, "n_max": 500}
 FITS = {"mechanisms": "all", "models": ["regression"], "columns": ["x", "g"], "epsilon": 2}
-
-
-def with_entries(place, **entries):
-    """Write settings anew, as a custodian does after an approval."""
-    place.file.write_text(yaml.safe_dump({**yaml.safe_load(place.file.read_text()), **entries}, sort_keys=False))
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from hdpstats.exchange import RequestFile, read_result
 from hdpstats.ledger import Ledger, SigningKey
 from hdpstats.sites import LocalSite
 from tests import forked
-from tests.custodian.asked_by_files import PRICES, QUESTIONS, SIMPLE, STUDY, Place
+from tests.custodian.asked_by_files import PRICES, QUESTIONS, SIMPLE, STUDY, Place, with_entries
 from tests.custodian.institution import EVERYTHING, open_account
 from tests.custodian.people import PRIVATE, SCHEMA
 from tests.waiting import until
@@ -104,6 +104,52 @@ def test_a_refusal_is_one_of_the_services_codes_and_holds_until_the_file_changes
         read_result(refused, hdp.request("describe", ["x"], STUDY, epsilon=0.5))
     assert watch.sweep() == 0
     assert place.spent == 0
+
+
+RAISED = {"analysts": {"ann": EVERYTHING | {"epsilon": 5}, "bob": EVERYTHING | {"epsilon": 1}}}
+
+
+def test_what_was_refused_is_charged_once_somebody_approved_it(place):
+    asked, release = place.put("one.json", ("describe", ["x", "g"], {"epsilon": 3}))
+    place.watch().sweep()
+    refused = release.with_name(f"{asked.sha256}.refused.json")
+    assert refused.exists()
+    with_entries(place, **RAISED)
+    watch = place.watch()
+    assert (watch.sweep(), watch.sweep(), place.spent, refused.exists()) == (0, 0, 0, True)
+    said = overview(place.settings, requests=place.inbox)
+    assert "at the last look of a watched folder it waited, from ann" in said
+    assert "it was refused before" in said
+    approve(place.settings, place.inbox / "ann" / "one.json", by="Dr Bos", sha256=asked.sha256, analyst="ann")
+    assert (watch.sweep(), place.spent, release.exists(), refused.exists()) == (1, 3, True, False)
+    assert "it waited" not in overview(place.settings, requests=place.inbox)
+
+
+def test_what_was_refused_is_not_charged_to_another_account(place):
+    place.put("one.json", ("describe", ["x", "g"], {"epsilon": 3}))
+    place.watch().sweep()
+    entries = yaml.safe_load(place.file.read_text())
+    entries["ledger"] |= {"dataset": "second trial", "epsilon": 10}
+    with_entries(place, **entries | RAISED)
+    open_account(yaml.safe_load(place.file.read_text()), place.file.parent)
+    assert place.watch().sweep() == 0
+    for dataset in ("trial", "second trial"):
+        assert hdp.Ledger.open_existing(place.file.with_name("ledger.db"), dataset=dataset).spent.epsilon == 0
+
+
+def test_who_writes_a_refused_request_again_asks_anew(place):
+    kind = ("describe", ["x", "g"], {"epsilon": 3})
+    asked, release = place.put("one.json", kind)
+    path, refused = place.inbox / "ann" / "one.json", release.with_name(f"{asked.sha256}.refused.json")
+    os.utime(path, ns=(0, 2**62))  # of a computer with another clock
+    place.watch().sweep()
+    with_entries(place, **RAISED)
+    for changed in (lambda: path.chmod(0o600), lambda: path.rename(path.with_name("two.json"))):
+        changed()
+        assert (place.watch().sweep(), place.spent) == (0, 0)
+    os.utime(refused, ns=(0, 1))
+    place.put("one.json", kind)
+    assert (place.watch().sweep(), place.spent, release.exists()) == (2, 3, True)
 
 
 def test_files_that_are_no_requests_stop_nobody(place):
@@ -268,13 +314,26 @@ def test_what_was_released_for_another_request_is_not_charged_at_another_version
     assert (place.watch().sweep(), place.spent) == (0, 0.5)
 
 
-def test_what_an_outbox_that_is_away_did_not_take_is_put_there_when_it_is_back(place):
+def test_what_an_outbox_that_is_away_did_not_take_is_put_there_when_it_is_back(place, monkeypatch):
     asked, release = place.put("one.json")
     refused, refusal = place.put("two.json", ("describe", ["x", "g"], {"epsilon": 3}))
     watch, away = place.watch(), place.outbox.with_name("away")
     place.outbox.rename(away)
-    watch.sweep()
-    assert (watch.sweep(), place.spent) == (2, 0.5)
+    assert (watch.sweep(), place.spent, answers(place)) == (0, 0, [])  # which requests were refused is not known
+    answered = answering.Exchange.answer
+
+    def taken_away(self, *positional, **options):
+        try:
+            return answered(self, *positional, **options)
+        finally:
+            place.outbox.rename(away)
+
+    monkeypatch.setattr(answering.Exchange, "answer", taken_away)
+    for _ in range(2):  # the first, and the second, is answered when the outbox is there, and not when it is written
+        away.rename(place.outbox)
+        assert watch.sweep() == 1
+    assert place.spent == 0.5
+    monkeypatch.undo()
     away.rename(place.outbox)
     assert (watch.sweep(), watch.sweep(), place.spent) == (2, 0, 0.5)
     assert release.exists()
@@ -386,7 +445,7 @@ def test_each_analyst_has_a_turn(place, monkeypatch):
     place.put("late.json", folder="bob")
     seen = []
 
-    def refusing(self, asked, *, analyst, carried, before):
+    def refusing(self, asked, *, analyst, carried, refused, before):
         seen.append(analyst)
         raise hdp.SiteError("not today")
 
@@ -407,7 +466,7 @@ def test_who_asks_while_the_requests_of_another_take_long_has_the_next_turn(plac
     for number in range(3):
         place.put(f"{number}.json", ("describe", ["x"], {"epsilon": 0.1 + number / 100}))
 
-    def taking_long(self, asked, *, analyst, carried, before):
+    def taking_long(self, asked, *, analyst, carried, refused, before):
         if not seen:
             place.put("late.json", folder="bob")
         seen.append(analyst)
