@@ -14,12 +14,13 @@ budget ends), what was released is in the ledger, and the same request goes on f
 answered. The costs of its queries by their proofs, those that depend on what was released before as well, are added up
 before each charge, over all exchanges in which the request came (`hdpstats.custodian.request_costs`), and never exceed
 what the request says in all (`hdpstats.exchange.questions.Question.most`), which is what
-`hdpstats.custodian.previewing` shows and an approval is for. A query that was charged and has no release, as its
-process ended, is charged once more only under an approval that was given since; where nobody need approve, as often as
-it comes from its custodian, and `CARRIED_AGAIN` times where a carrier or a folder brings it: a carrier could end the
-process each time, and a query that takes more memory than there is does. What is brought so and was charged for other
-data, at another version of them alone, or under other terms (``n_max``, ``max_rows_per_unit``), is not charged at these
-before somebody approves it: old files come again.
+`hdpstats.custodian.previewing` shows and an approval is for. What the analyst's cap is charged besides, as others were
+charged in vain for a query, is charged under an approval that says how often alone. A query that was charged and has no
+release, as its process ended, is charged once more only under an approval that was given since; where nobody need
+approve, as often as it comes from its custodian, and `CARRIED_AGAIN` times where a carrier or a folder brings it: a
+carrier could end the process each time, and a query that takes more memory than there is does. What is brought so and
+was charged for other data, at another version of them alone, or under other terms (``n_max``, ``max_rows_per_unit``),
+is not charged at these before somebody approves it: old files come again.
 
 Processes that answer files for one site take turns (``site.answering.lock`` beside the other state). What a carrier or
 a folder brings and ended `ENDED` processes that answered it is refused, so that those started anew come to the others;
@@ -51,7 +52,15 @@ from hdpstats.custodian.files import check_file, write_durably
 from hdpstats.custodian.kept_head import open_account
 from hdpstats.custodian.previewing import check_approved, check_public, considered, recorded
 from hdpstats.custodian.prices import measured
-from hdpstats.custodian.request_costs import CARRIED_AGAIN, OTHER_DATA, SECOND, RequestCosts, affords_all, owed_besides
+from hdpstats.custodian.request_costs import (
+    CARRIED_AGAIN,
+    OTHER_DATA,
+    SECOND,
+    RequestCosts,
+    affords_all,
+    charges_besides,
+    query_sha256,
+)
 from hdpstats.custodian.senders import sender_of
 from hdpstats.custodian.serving import open_site, read_rows
 from hdpstats.custodian.settings import SiteSettings
@@ -78,11 +87,14 @@ class Chargeable:
     ----------
     again : int or None
         How many charges in vain it may have; None for any number.
+    besides : mapping of str to int
+        How many charges that others made in vain the analyst may be charged too, by the SHA-256 of a query.
     waits : str
         Why nothing is charged before somebody approves it; empty where something may be.
     """
 
     again: int | None
+    besides: Mapping[str, int]
     waits: str = ""
 
 
@@ -223,9 +235,18 @@ class AnsweringSite(Site):
                 "charged now",
                 argument="approve",
             )
+        shared = self._site.received(query) is not None
+        others = charges_besides(self._site.owed(query, analyst=self._analyst), shared=shared)
+        if others > allowed.besides.get(query_sha256(query), 0):
+            raise NotApproved(
+                f"approve must be given for what the analyst is charged besides (--approve NAME --sha256 HEX): others "
+                f"were charged {others} times in vain for a query of this request, and who receives it is charged as "
+                "much too, more than the request says. See --dry-run. Nothing was charged now",
+                argument="approve",
+            )
         if self._question.second is not None:
-            quote, shared = self._site.quote(query, analyst=self._analyst), self._site.received(query) is not None
-            besides = owed_besides(quote.cost, self._site.owed(query, analyst=self._analyst), shared=shared)
+            quote = self._site.quote(query, analyst=self._analyst)
+            besides = quote.cost.times(others)
             charged, ledger = quote.cost + quote.ahead, self._site.ledger
             if not affords_all(ledger, self._question, query, charged, self._analyst, shared=shared, besides=besides):
                 raise _refusal("insufficient-budget")
@@ -466,9 +487,10 @@ class Exchange:
         of the data or under other terms alone, somebody approves that it is charged at these.
         """
         needed = needed_approval(self.settings, self._site, asked, analyst)
+        approval = self.approval(asked.sha256, analyst) if needed is None else needed
+        besides = {} if approval is None else approval.besides
         if needed is not None or not carried:
-            return Chargeable(again=None if needed is None else needed.again)
-        approval = self.approval(asked.sha256, analyst)
+            return Chargeable(again=None if needed is None else needed.again, besides=besides)
         if approval is None and costs.only_of_other_data:
             raise NotApproved(
                 f"approve must name who approves this request for version {self.ledger.version} of the data, "
@@ -478,7 +500,7 @@ class Exchange:
                 argument="approve",
             )
         again = max(CARRIED_AGAIN, 0 if approval is None else approval.again)
-        return Chargeable(again=again, waits=REFUSED_BEFORE if refused and approval is None else "")
+        return Chargeable(again=again, besides=besides, waits=REFUSED_BEFORE if refused and approval is None else "")
 
     def _file(self, asked: RequestFile, answers: Mapping[str, tuple[Query, Release]]) -> ReleaseFile:
         made = ReleaseFile(request_sha256=asked.sha256, facts=self._site.facts, answers=tuple(answers.values()))

@@ -13,7 +13,9 @@ An approval is one line of JSON in ``site.approvals.jsonl`` beside the other sta
 * what the request may cost in all (``epsilon``, ``delta``), which every later query is held to before it is charged
   (`hdpstats.custodian.answering`);
 * so many charges made in vain (``again``), of answers that were interrupted between their charge and their release:
-  what goes on then is charged once more, and needs another approval.
+  what goes on then is charged once more, and needs another approval;
+* so many charges of its first query that others made in vain (``besides``, by the SHA-256 of a query): who receives the
+  release is charged them too, and so more than his request says. Further ones need another approval.
 
 It stays. To take one back, delete its line while nothing is answered. A last line that was not written to its end, as
 the power was cut, approves nothing, and the next one is written in its place.
@@ -24,7 +26,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, final
@@ -61,6 +63,7 @@ class Approval:
     by: str
     at: str
     dataset: str = ""
+    besides: Mapping[str, int] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -71,6 +74,12 @@ class Approval:
             raise TypeError("no approval")
         if not isinstance(self.settings, dict) or any(not isinstance(each, str) for each in self.settings.values()):
             raise TypeError("no approval")
+        if not isinstance(self.besides, dict) or any(type(each) is not int for each in self.besides.values()):
+            raise TypeError("no approval")
+
+    def covers(self, again: int, besides: Mapping[str, int]) -> bool:
+        """Whether it was given with so many charges in vain, and so many that others made, or more."""
+        return self.again >= again and all(self.besides.get(query, 0) >= number for query, number in besides.items())
 
 
 def decided_by(settings: SiteSettings, site: Site, analyst: str) -> dict[str, str]:
@@ -109,6 +118,8 @@ def approval_of(
 ) -> Approval | None:
     """Return the approval of a request, the one that covers most charges in vain; None where nobody approved it.
 
+    What others are covered to have charged in vain (``besides``) is what any of its approvals says.
+
     ``as_then`` takes the latest that was given under other settings of the same data: it approves nothing now.
 
     Raises
@@ -138,7 +149,12 @@ def approval_of(
     if as_then:
         return next((each for each in reversed(found) if each.settings != decided), None)
     found = [each for each in found if each.settings == decided]
-    return max(found, key=lambda each: each.again, default=None)
+    if not found:
+        return None
+    besides = dict[str, int]()
+    for query, number in (pair for each in found for pair in each.besides.items()):
+        besides[query] = max(number, besides.get(query, 0))
+    return replace(max(found, key=lambda each: each.again), besides=besides)
 
 
 def record(
@@ -151,6 +167,7 @@ def record(
     by: str,
     sha256: str,
     again: int,
+    besides: Mapping[str, int],
 ) -> Approval:
     """Record durably that somebody approves a request; an approval that is there already stays as it is.
 
@@ -172,7 +189,7 @@ def record(
     most = request.question.most
     with _alone(settings.approvals) as number:
         known = approval_of(settings, site, sha256, analyst)
-        if known is not None and known.again >= again:
+        if known is not None and known.covers(again, besides):
             return known
         made = Approval(
             request=request.sha256,
@@ -185,10 +202,12 @@ def record(
             by=name,
             at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             dataset=ledger.dataset,
+            besides=besides,
             settings=decided_by(settings, site, analyst),
         )
+        written = {name: value for name, value in asdict(made).items() if name != "besides" or besides}
         try:
-            append_to(number, settings.approvals, json.dumps(asdict(made)) + "\n")
+            append_to(number, settings.approvals, json.dumps(written) + "\n")
         except OSError as error:
             raise ArgumentError(
                 f"state: the approval cannot be kept in {settings.approvals}: {error.strerror}; nothing was charged",

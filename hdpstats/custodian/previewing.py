@@ -21,7 +21,14 @@ from hdpstats.custodian.approvals import REQUIRED, Approval, approval_of, change
 from hdpstats.custodian.kept_head import caps_of, open_account
 from hdpstats.custodian.permissions import Permissions
 from hdpstats.custodian.queried_rows import number_of_queried_rows
-from hdpstats.custodian.request_costs import CARRIED_AGAIN, OTHER_DATA, RequestCosts, affords_all, owed_besides
+from hdpstats.custodian.request_costs import (
+    CARRIED_AGAIN,
+    OTHER_DATA,
+    RequestCosts,
+    affords_all,
+    charges_besides,
+    query_sha256,
+)
 from hdpstats.custodian.senders import sender_of
 from hdpstats.custodian.serving import files_of_rows, read_rows
 from hdpstats.custodian.settings import Limits, SiteSettings
@@ -249,6 +256,14 @@ class Preview:
         """How many charges were made in vain: the answer was interrupted before the release was recorded."""
         return self.site.again + (0 if self.met is None else self.site.in_vain(self.met))
 
+    @property
+    def besides(self) -> dict[str, int]:
+        """How many charges that others made in vain the analyst is charged too, by the first query; none where none."""
+        if self.met is None:
+            return {}
+        number = charges_besides(self.site.owed(self.met), shared=self.site.is_shared(self.met))
+        return {query_sha256(self.met): number} if number else {}
+
     def cost(self) -> tuple[Spend, Spend]:
         """Return what the first query is charged and what lies ahead of it, or nothing where none is asked."""
         return (NOTHING, NOTHING) if self.met is None else self.site.quote(self.met)
@@ -352,7 +367,15 @@ def approve(
 def recorded(settings: SiteSettings, found: Preview, *, by: str, sha256: str) -> Approval:
     """Record that somebody approves a request as it was looked at; see `approve`."""
     return approvals.record(
-        settings, found.site.ledger, found.site, found.request, found.analyst, by=by, sha256=sha256, again=found.again
+        settings,
+        found.site.ledger,
+        found.site,
+        found.request,
+        found.analyst,
+        by=by,
+        sha256=sha256,
+        again=found.again,
+        besides=found.besides,
     )
 
 
@@ -369,7 +392,7 @@ def _costs(found: Preview) -> list[str]:
     later = f"; its later queries {ahead}" if ahead.epsilon or ahead.mu_squared else ""
     lines = [*before, f"would be charged {cost} for the first query ({kind}){later}"]
     again, shared = site.in_vain(found.met), site.is_shared(found.met)
-    besides = owed_besides(cost, site.owed(found.met), shared=shared)
+    besides = cost.times(sum(found.besides.values()))
     if again and not shared:
         lines.append(
             f"of charges for this query {again} have no release: it is being computed, or was interrupted; then it is "
@@ -419,7 +442,7 @@ def _approved(settings: SiteSettings, found: Preview, approval: Approval | None)
     decided = [f"{name} {value}" for name, value in decided_by(settings, site, found.analyst).items()]
     lines = [f"an approval is for this request under these settings: {'; '.join(decided)}"]
     before = approval_of(settings, site, found.request.sha256, found.analyst, as_then=True)
-    if approval is not None and approval.again < found.again:
+    if approval is not None and not approval.covers(found.again, found.besides):
         return [
             *lines,
             f"approved by {approval.by} at {approval.at}, before a charge was in vain: {how} approves it anew",
@@ -434,6 +457,8 @@ def _approved(settings: SiteSettings, found: Preview, approval: Approval | None)
     asked = found.request
     most = asked.question.most
     costs = RequestCosts(settings, site.ledger, asked.sha256, found.analyst, most=most, terms=site.terms)
+    if found.besides:
+        return [*lines, f"not approved by anybody: it costs the analyst more than it says, and waits until {how}"]
     if costs.only_of_other_data or (found.met is not None and found.again > CARRIED_AGAIN):
         why = OTHER_DATA if costs.only_of_other_data else f"{found.again} times in vain"
         return [*lines, f"not approved by anybody: it was charged {why}, and waits in a folder until {how} approves it"]

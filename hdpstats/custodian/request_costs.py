@@ -111,7 +111,7 @@ class RequestCosts:
         ArgumentError
             It cannot be written. Nothing was charged.
         """
-        name = _name(query)
+        name = query_sha256(query)
         if name in self._costs:
             return
         costs = {**self._costs, name: cost}
@@ -126,7 +126,7 @@ class RequestCosts:
 
     def take_back(self, query: Query) -> None:
         """Forget a query that was counted last, and was not charged; where that cannot be written, it stays."""
-        name = _name(query)
+        name = query_sha256(query)
         if self._written is None or self._written[0] != name:
             return
         _, before, after = self._written
@@ -200,12 +200,12 @@ def affords_all(
     return known[analyst].divided_for(whole).affords(whole)
 
 
-def owed_besides(cost: Spend, owed: int, *, shared: bool) -> Spend:
-    """Return what an analyst's cap is charged for a query besides its cost: the charges that others have made of it.
+def charges_besides(owed: int, *, shared: bool) -> int:
+    """Return how often an analyst's cap is charged for a query besides its cost: charges that others have made of it.
 
     Where it was released to one of them, the latest of these charges is the analyst's own.
     """
-    return cost.times(max(owed - shared, 0))
+    return max(owed - shared, 0)
 
 
 def known_queries(settings: SiteSettings) -> tuple[KnownQuery, ...]:
@@ -222,7 +222,8 @@ def known_queries(settings: SiteSettings) -> tuple[KnownQuery, ...]:
     )
 
 
-def _name(query: Query) -> str:
+def query_sha256(query: Query) -> str:
+    """Return what a query is called in the files of a site's state: the SHA-256 of its text."""
     return hashlib.sha256(query.question().encode()).hexdigest()
 
 

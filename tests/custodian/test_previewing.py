@@ -368,12 +368,14 @@ def test_what_others_were_charged_in_vain_is_counted_before_an_effect_is_charged
     assert "first query was released to another analyst" in said
     assert f"the analyst's cap is charged epsilon = {first}, delta = 0 besides" in said
     assert "would be refused: more than is left" in said
-    with pytest.raises(hdp.InsufficientBudget):
+    with pytest.raises(hdp.ArgumentError, match="charged 1 times in vain for a query"):
         place.answer(analyst="ann")
+    with pytest.raises(hdp.InsufficientBudget):
+        place.answer(analyst="ann", by="Dr Bos")
     assert place.ledger.spent_by("ann").epsilon == 0
     place.file.write_text(place.file.read_text().replace("epsilon: 2.1", "epsilon: 2.5"))
     assert "would be refused" not in preview(place.settings, place.request, analyst="ann")
-    place.answer(analyst="ann")
+    place.answer(analyst="ann", by="Dr Bos")
     assert float(place.ledger.spent_by("ann").epsilon) == place.spent == pytest.approx(2 + first)
 
 

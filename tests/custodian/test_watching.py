@@ -6,16 +6,18 @@ import os
 import signal
 import stat
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from fractions import Fraction
+from functools import partial
 
 import pytest
 import yaml
 
 import hdpstats.api as hdp
-from hdpstats.custodian import SiteSettings, answering, approve, overview, request_costs
+from hdpstats.custodian import SiteSettings, answering, approvals, approve, overview, preview, request_costs
 from hdpstats.custodian.answering import ENDED
 from hdpstats.custodian.capacity import Clock
+from hdpstats.custodian.files import append_line
 from hdpstats.custodian.request_costs import CARRIED_AGAIN
 from hdpstats.custodian.watching import Watch
 from hdpstats.exchange import RequestFile, read_result
@@ -247,6 +249,54 @@ def test_a_request_that_ends_the_process_each_time_is_charged_few_times(place, m
     vain[0] = CARRIED_AGAIN
     place.put("two.json", ("describe", ["x"], {"epsilon": 0.25}))
     assert watch.sweep() == 1
+
+
+def ended(place, patched, times=1):
+    """Have processes end that look into the folders and compute."""
+    for _ in range(times):
+        child = os.fork()
+        if not child:
+            patched.setattr(LocalSite, "_compute", lambda *_: os._exit(9))
+            place.watch().sweep()
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+
+
+@pytest.mark.parametrize("approval", ["none", "required"])
+@pytest.mark.filterwarnings("ignore:this release was charged")
+def test_what_others_were_charged_in_vain_is_charged_once_somebody_approved_it(tmp_path, monkeypatch, approval):
+    """Who receives their release is charged it too: more than the request says."""
+    place = Folders(tmp_path, **CAPPED, requests={"approval": approval})
+    kind, path, other = ("describe", ["x", "g"], {"epsilon": 0.25}), place.inbox / "ann" / "b.json", None
+    asked, release = place.put("b.json", kind, folder="bob")
+    sign = partial(approve, place.settings, by="Dr Bos", sha256=asked.sha256)
+    other = place.inbox / "bob" / "b.json"
+    sign(other, analyst="bob")
+    ended(place, monkeypatch)
+    other.rename(other.with_suffix(".later"))
+    place.put("b.json", kind)
+    if approval == "required":  # given when nothing had been charged for others
+        before = approvals.approval_of(place.settings, place.watch()._exchange._site, asked.sha256, "bob")
+        line = asdict(before) | {"analyst": "ann", "settings": {**before.settings, "may receive": "epsilon 2, delta 0"}}
+        append_line(place.settings.approvals, json.dumps(line) + "\n")
+    watch = place.watch()
+    assert (watch.sweep(), place.spent, place.ledger.spent_by("ann").epsilon) == (0, 0.25, 0)
+    assert "waited, from ann: approve must be given" in overview(place.settings, requests=place.inbox)
+    words = preview(place.settings, path, analyst="ann")
+    assert "is charged epsilon = 0.25, delta = 0 besides" in words
+    assert "waits until" in words or "approves it anew" in words
+    first = sign(path, analyst="ann")
+    assert sum(first.besides.values()) == 1
+    other.with_suffix(".later").rename(other)
+    path.rename(path.with_suffix(".later"))
+    sign(other, analyst="bob")
+    ended(place, monkeypatch)  # which the approval does not cover
+    path.with_suffix(".later").rename(path)
+    other.unlink()
+    assert (watch.sweep(), place.spent, place.ledger.spent_by("ann").epsilon) == (0, 0.5, 0)
+    assert sum(sign(path, analyst="ann").besides.values()) == 2
+    assert (watch.sweep(), release.exists(), place.spent) == (1, True, 0.75)
+    assert place.ledger.spent_by("ann").epsilon == 0.75
 
 
 def test_old_requests_are_not_charged_at_another_version_of_the_data(place):
