@@ -16,13 +16,14 @@ written to.
 It is the verb of `hdpstats.custodian.answering`: the same checks, charges and files. Where the settings ask approval, a
 request waits in INBOX until somebody approves it (``hdpstats site approve``). A file that was looked at is looked at
 again when it changes, and by a process that starts anew; what was answered is handed out again for nothing. Where
-OUTBOX cannot be written, or the site's own files of approvals and costs cannot be used, it is looked at again at the
-next look, and so it is where the ledger cannot, which OUTBOX says. After the data have got another version, or the site
-other terms, requests that were answered before wait for an approval, and so does one that was charged in vain too often
-(`hdpstats.custodian.request_costs.CARRIED_AGAIN`). So does what was refused, as long as its refusal lies in OUTBOX and
-its file was not written since: a larger cap, or another account, charges nobody for what was refused before. Which
-requests wait, and why, is in the log and in ``site.waiting.json``. A process that receives SIGTERM or SIGINT ends when
-the request is answered that it is at. Several processes may watch the same folders; they take turns.
+OUTBOX cannot be written, a file or an analyst's key not be read now, or the site's own files of approvals and costs not
+be used, it is looked at again at the next look, and so it is where the ledger cannot, which OUTBOX says. After the data
+have got another version, or the site other terms, requests that were answered before wait for an approval, and so does
+one that was charged in vain too often (`hdpstats.custodian.request_costs.CARRIED_AGAIN`). So does what was refused, as
+long as its refusal lies in OUTBOX and its file was not written since: a larger cap, or another account, charges nobody
+for what was refused before. Which requests wait, and why, is in the log and in ``site.waiting.json``. A process that
+receives SIGTERM or SIGINT ends when the request is answered that it is at. Several processes may watch the same
+folders; they take turns.
 
 **What an analyst sees.** A release or a refusal, and when it appears in OUTBOX. Answers end at slots, as at the
 service, so that this follows from public facts and from what was released; the requests of one analyst wait for those
@@ -58,7 +59,7 @@ from hdpstats.custodian.request_costs import StateError
 from hdpstats.custodian.senders import sender_of
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.exchange import ReleaseFile, RequestFile
-from hdpstats.exchange.files import read_bytes
+from hdpstats.exchange.files import Unreadable, read_bytes
 from hdpstats.exchange.release_file import refusal_json
 from hdpstats.sites.messages import NUMBERS, code_of
 from hdpstats.sites.site import HeldData
@@ -98,7 +99,7 @@ class Found:
 
     folder: str
     name: str
-    mark: tuple[int, int, int, int]
+    mark: tuple[int, int, int, int, int]
 
 
 @final
@@ -153,6 +154,7 @@ class Watch:
         self._exchange, self._clock = Exchange(settings, prices=prices, clock=clock), clock
         self._done: set[Found] = set()
         self._waiting: dict[Found, Waiting] = {}
+        self._failing: dict[Found, str] = {}
         self._told = ""
         self._ended = threading.Event()
 
@@ -202,6 +204,7 @@ class Watch:
         found = {file for files in listed for file in files}
         self._done &= found
         self._waiting = {file: asked for file, asked in self._waiting.items() if file in found}
+        self._failing = {file: why for file, why in self._failing.items() if file in found}
         pending = [[file for file in files if file not in self._done and file not in seen] for files in listed]
         last = kept_for_last(self._settings)
         late = [bool(last) if not name else name in last for name in folders]
@@ -224,8 +227,10 @@ class Watch:
                 self._waiting[file] = Waiting(sha256=asked.sha256, analyst=name, approval=approval, why=str(error))
                 log.write(request="file", found=file.name[:100], sha256=asked.sha256, analyst=name, waits=str(error))
             return False
-        except StateError as error:
-            log.write(request="file", found=file.name[:100], failed=str(error))
+        except (StateError, Unreadable) as error:  # of the site's own files, or of a disk: it comes back
+            if self._failing.get(file) != str(error):
+                log.write(request="file", found=file.name[:100], folder=file.folder, failed=str(error))
+            self._failing[file] = str(error)
             return False
         except FewerAnswers as error:
             log.write(request="file", found=file.name[:100], sha256=asked and asked.sha256, stays=str(error))
@@ -296,8 +301,20 @@ class Watch:
         return None
 
     def _read(self, file: Found) -> RequestFile:
-        with _opened(self._inbox) as top, _below(file.folder, top) as folder:
-            content = read_bytes(file.name, name="request", folder=folder)
+        """Read a request.
+
+        Raises
+        ------
+        Unreadable
+            The system does not read it now.
+        HdpError
+            It is none.
+        """
+        try:
+            with _opened(self._inbox) as top, _below(file.folder, top) as folder:
+                content = read_bytes(file.name, name="request", folder=folder)
+        except OSError as error:
+            raise Unreadable(f"inbox: it cannot be looked at: {error.strerror}", argument="inbox") from None
         asked = RequestFile.from_bytes(content, place=file.name)
         log.write(request="file", found=file.name[:100], folder=file.folder, sha256=asked.sha256)
         return asked
@@ -416,6 +433,6 @@ def _listed(folder: str, top: int) -> list[Found]:
             with suppress(OSError):
                 status = entry.stat(follow_symlinks=False)
                 if stat.S_ISREG(status.st_mode):
-                    mark = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+                    mark = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
                     found.append((status.st_mtime_ns, Found(folder=folder, name=entry.name, mark=mark)))
     return [file for _, file in sorted(found, key=lambda pair: (pair[0], pair[1].name))]

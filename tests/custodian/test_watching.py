@@ -472,6 +472,69 @@ def full_disk(*_):
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
+@pytest.mark.parametrize("code", [errno.EACCES, errno.EIO, errno.EMFILE, errno.ESTALE])
+def test_a_file_that_the_system_does_not_read_now_is_read_later(place, monkeypatch, caplog, code):
+    _, release = place.put("one.json")
+    watch, opened = place.watch(), os.open
+
+    def failing(path, *rest, **options):
+        if str(path) == "one.json":
+            raise OSError(code, os.strerror(code))
+        return opened(path, *rest, **options)
+
+    with monkeypatch.context() as patched, caplog.at_level("INFO"):
+        patched.setattr(os, "open", failing)
+        assert (watch.sweep(), watch.sweep(), answers(place)) == (0, 0, [])
+    assert sum(os.strerror(code) in str(each.msg) + str(each.__dict__) for each in caplog.records) == 1
+    assert (watch.sweep(), release.exists(), place.spent) == (1, True, 0.5)
+
+
+def test_a_folder_that_is_away_when_its_files_are_read_loses_none(place, monkeypatch):
+    _, release = place.put("one.json")
+    watch, folder = place.watch(), place.inbox / "ann"
+    turns = watch._turns
+
+    def away(seen):
+        found = turns(seen)
+        if folder.exists():
+            folder.rename(folder.with_name("away"))
+        return found
+
+    monkeypatch.setattr(watch, "_turns", away)
+    assert watch.sweep() == 0
+    monkeypatch.undo()
+    folder.with_name("away").rename(folder)
+    assert (watch.sweep(), release.exists()) == (1, True)
+
+
+def test_a_key_that_is_away_refuses_no_request(tmp_path):
+    tmp_path.chmod(0o700)
+    keys = {name: SigningKey.generate().write(tmp_path / name) for name in ("ann", "bob")}
+    place = Folders(tmp_path, **CAPPED, requests={"keys": {name: str(public) for name, (_, public) in keys.items()}})
+    _, release = place.put("one.json", key=keys["ann"][0])
+    watch = place.watch()
+    for name in keys:
+        public = tmp_path / f"{name}.pub"
+        text = public.read_text()
+        public.unlink()
+        assert (watch.sweep(), answers(place)) == (0, [])
+        public.write_text(text[:40])
+        assert (watch.sweep(), answers(place)) == (0, [])
+        public.write_text(text)
+    assert (watch.sweep(), release.exists()) == (1, True)
+
+
+def test_a_file_that_is_written_again_within_one_tick_is_another_one(place):
+    path = place.inbox / "ann" / "one.json"
+    path.write_text("{" * 10)
+    before = path.stat()
+    watch = place.watch()
+    watch.sweep()
+    path.write_text("[" * 10)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert [len(turn) for turn in watch._turns(set())] == [1]
+
+
 def test_a_failure_of_one_request_is_in_the_log_and_others_go_on(place, monkeypatch):
     one, _ = place.put("one.json")
     two, release = place.put("two.json", ("describe", ["x"], {"epsilon": 0.25}))
