@@ -91,11 +91,14 @@ class Chargeable:
         How many charges that others made in vain the analyst may be charged too, by the SHA-256 of a query.
     waits : str
         Why nothing is charged before somebody approves it; empty where something may be.
+    old : str
+        Why no query is charged that was charged at other data alone; empty where one may be.
     """
 
     again: int | None
     besides: Mapping[str, int]
     waits: str = ""
+    old: str = ""
 
 
 REFUSED_BEFORE: Final = (
@@ -226,8 +229,9 @@ class AnsweringSite(Site):
         if self._later is not None:
             raise self._later
         allowed = self._chargeable
-        if allowed.waits:
-            raise NotApproved(allowed.waits, argument="approve")
+        waits = allowed.waits or (allowed.old if allowed.old and self._costs.is_old(query) else "")
+        if waits:
+            raise NotApproved(waits, argument="approve")
         if allowed.again is not None and self._in_vain + self._site.in_vain(query) > allowed.again:
             raise NotApproved(
                 "approve must be given anew: this query was charged before and has no release; its answer is computed "
@@ -491,16 +495,16 @@ class Exchange:
         besides = {} if approval is None else approval.besides
         if needed is not None or not carried:
             return Chargeable(again=None if needed is None else needed.again, besides=besides)
-        if approval is None and costs.only_of_other_data:
-            raise NotApproved(
-                f"approve must name who approves this request for version {self.ledger.version} of the data, "
-                f"{self._site.terms}: it was charged {OTHER_DATA}, and an old file may have come again (hdpstats site "
-                "approve). Nothing was charged now. To ask anew without an approval, its author gives it another "
-                "replicate",
-                argument="approve",
-            )
-        again = max(CARRIED_AGAIN, 0 if approval is None else approval.again)
-        return Chargeable(again=again, besides=besides, waits=REFUSED_BEFORE if refused and approval is None else "")
+        if approval is not None:
+            return Chargeable(again=max(CARRIED_AGAIN, approval.again), besides=besides)
+        old = (
+            f"approve must name who approves this request for version {self.ledger.version} of the data, "
+            f"{self._site.terms}: it, or a query of it, was charged {OTHER_DATA}, and an old file may have come again "
+            "(hdpstats site approve). Nothing was charged now. To ask anew without an approval, its author gives it "
+            "another replicate"
+        )
+        waits = old if costs.only_of_other_data else REFUSED_BEFORE if refused else ""
+        return Chargeable(again=CARRIED_AGAIN, besides=besides, waits=waits, old=old)
 
     def _file(self, asked: RequestFile, answers: Mapping[str, tuple[Query, Release]]) -> ReleaseFile:
         made = ReleaseFile(request_sha256=asked.sha256, facts=self._site.facts, answers=tuple(answers.values()))

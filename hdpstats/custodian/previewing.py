@@ -459,7 +459,8 @@ def _approved(settings: SiteSettings, found: Preview, approval: Approval | None)
     costs = RequestCosts(settings, site.ledger, asked.sha256, found.analyst, most=most, terms=site.terms)
     if found.besides:
         return [*lines, f"not approved by anybody: it costs the analyst more than it says, and waits until {how}"]
-    if costs.only_of_other_data or (found.met is not None and found.again > CARRIED_AGAIN):
-        why = OTHER_DATA if costs.only_of_other_data else f"{found.again} times in vain"
+    old = costs.only_of_other_data or (found.met is not None and costs.is_old(found.met))
+    if old or (found.met is not None and found.again > CARRIED_AGAIN):
+        why = OTHER_DATA if old else f"{found.again} times in vain"
         return [*lines, f"not approved by anybody: it was charged {why}, and waits in a folder until {how} approves it"]
     return [*lines, "not approved by anybody, which the settings do not require"]

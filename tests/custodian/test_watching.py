@@ -314,6 +314,24 @@ def test_old_requests_are_not_charged_at_another_version_of_the_data(place):
     assert (watch.sweep(), place.spent, release.read_bytes() != first) == (1, 1.25, True)
 
 
+def test_another_replicate_of_an_old_fit_is_charged_at_another_version_of_the_data(place):
+    """All its queries are others: none is an old one. One that another request asked before is."""
+    fit = ("logit", QUESTIONS["logit"][1], {"epsilon": 0.5})
+    place.put("one.json", fit)
+    assert place.watch().sweep() == 1
+    spent = place.spent
+    entries = yaml.safe_load(place.file.read_text())
+    with_entries(place, ledger=entries["ledger"] | {"version": 2})
+    watch = place.watch()
+    changed, _ = place.put("one.json", fit)
+    path = place.inbox / "ann" / "one.json"
+    replace(changed, version="0.0.9").write(path)
+    assert (watch.sweep(), place.spent) == (0, spent)
+    assert "charged for other data" in preview(place.settings, path, analyst="ann")
+    place.put("two.json", (*fit[:2], fit[2] | {"replicate": 2}))
+    assert (watch.sweep(), place.spent) == (1, 2 * spent)
+
+
 def test_old_requests_are_not_charged_to_another_account(place):
     """As where other people, or a new ledger, come to a site whose inbox has what was asked before."""
     asked, _ = place.put("one.json")
