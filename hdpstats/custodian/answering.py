@@ -537,7 +537,7 @@ def answer(
     analyst
         Who sent the request, as the settings call the analyst; may be left out where it is signed, or there is one.
     by, sha256
-        Who approves the request, and which one: all digits of what the dry run showed.
+        Who approves the request, and what: all digits of the approval's SHA-256 that the dry run showed.
     public
         A file of the public rows, where the request names them without having them.
     prices, clock
@@ -552,8 +552,8 @@ def answer(
     """
     if (by is None) != (sha256 is None):
         raise ArgumentError(
-            "approve and sha256 must be given together: who approves, and the SHA-256 of the request that was looked "
-            "at (--dry-run shows it)",
+            "approve and sha256 must be given together: who approves, and the SHA-256 of what was looked at "
+            "(--dry-run shows it)",
             argument="sha256" if sha256 is None else "approve",
         )
     asked = RequestFile.read(request)

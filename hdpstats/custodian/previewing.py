@@ -353,12 +353,12 @@ def approve(
     analyst: str | None = None,
     public: Path | None = None,
 ) -> Approval:
-    """Record that somebody approves a request file, whose SHA-256 `preview` showed.
+    """Record that somebody approves a request file, and all that `preview` showed of it, by the SHA-256 that it showed.
 
     Raises
     ------
     ArgumentError
-        The file is another one than that, or the approval cannot be kept. Nothing was charged.
+        It is something else than that, or the approval cannot be kept. Nothing was charged.
     """
     found = looked_at(settings, request, analyst=analyst, public=public)
     return recorded(settings, found, by=by, sha256=sha256)
@@ -366,14 +366,17 @@ def approve(
 
 def recorded(settings: SiteSettings, found: Preview, *, by: str, sha256: str) -> Approval:
     """Record that somebody approves a request as it was looked at; see `approve`."""
-    return approvals.record(
+    return approvals.record(settings, found.site, proposed(settings, found), by=by, sha256=sha256)
+
+
+def proposed(settings: SiteSettings, found: Preview) -> Approval:
+    """Return what an approval of a request would be, as it was looked at; see `hdpstats.custodian.approvals`."""
+    return approvals.proposed(
         settings,
         found.site.ledger,
         found.site,
         found.request,
         found.analyst,
-        by=by,
-        sha256=sha256,
         again=found.again,
         besides=found.besides,
     )
@@ -438,9 +441,10 @@ def _left(site: PreviewSite, analyst: str) -> str:
 
 def _approved(settings: SiteSettings, found: Preview, approval: Approval | None) -> list[str]:
     """Say who approved a request, or how, and under which settings."""
-    how, site = f"--approve NAME --sha256 {found.request.sha256}", found.site
+    sha256, site = proposed(settings, found).sha256, found.site
+    how = f"--approve NAME --sha256 {sha256}"
     decided = [f"{name} {value}" for name, value in decided_by(settings, site, found.analyst).items()]
-    lines = [f"an approval is for this request under these settings: {'; '.join(decided)}"]
+    lines = [f"an approval is for this request under these settings: {'; '.join(decided)}; its SHA-256: {sha256}"]
     before = approval_of(settings, site, found.request.sha256, found.analyst, as_then=True)
     if approval is not None and not approval.covers(found.again, found.besides):
         return [

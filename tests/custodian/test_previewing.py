@@ -410,7 +410,7 @@ def test_no_word_allows_a_large_epsilon(place, said):
 
 
 def test_what_waits_in_a_folder_is_said_to_wait_where_nobody_need_approve(place, monkeypatch):
-    asked = place.ask(*SIMPLE)
+    place.ask(*SIMPLE)
     monkeypatch.setattr(Ledger, "in_vain", lambda *_: CARRIED_AGAIN + 1)
     assert "it was charged 3 times in vain, and waits in a folder" in preview(place.settings, place.request)
     monkeypatch.undo()
@@ -423,7 +423,7 @@ def test_what_waits_in_a_folder_is_said_to_wait_where_nobody_need_approve(place,
     assert words in preview(place.settings, place.request)
     waiting = "in a folder it waits for approval, as it was charged for other data, at another version"
     assert waiting in overview(place.settings, requests=place.request.parent)
-    place.answer(by="Dr Bos", sha256=asked.sha256)
+    place.answer(by="Dr Bos")
     assert words not in preview(place.settings, place.request)
     assert waiting not in overview(place.settings, requests=place.request.parent)
 

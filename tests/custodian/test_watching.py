@@ -8,7 +8,6 @@ import stat
 import sys
 from dataclasses import asdict, replace
 from fractions import Fraction
-from functools import partial
 
 import pytest
 import yaml
@@ -24,7 +23,7 @@ from hdpstats.exchange import RequestFile, read_result
 from hdpstats.ledger import Ledger, SigningKey
 from hdpstats.sites import LocalSite
 from tests import forked
-from tests.custodian.asked_by_files import PRICES, QUESTIONS, SIMPLE, STUDY, Place, with_entries
+from tests.custodian.asked_by_files import PRICES, QUESTIONS, SIMPLE, STUDY, Place, seen, with_entries
 from tests.custodian.institution import EVERYTHING, open_account
 from tests.custodian.people import PRIVATE, SCHEMA
 from tests.waiting import until
@@ -44,6 +43,9 @@ class Folders(Place):
     def put(self, name, kind=SIMPLE, *, folder="ann", **options):
         asked = hdp.request(kind[0], kind[1], STUDY, path=self.inbox / folder / name, **kind[2], **options)
         return asked, self.outbox / "ann" / f"{asked.sha256}.json"
+
+    def approve(self, path, *, by="Dr Bos", analyst="ann"):
+        return approve(self.settings, path, by=by, sha256=seen(self, path, analyst=analyst), analyst=analyst)
 
     def watch(self):
         return Watch(self.settings, self.inbox, self.outbox, prices=PRICES)
@@ -122,7 +124,7 @@ def test_what_was_refused_is_charged_once_somebody_approved_it(place):
     said = overview(place.settings, requests=place.inbox)
     assert "at the last look of a watched folder it waited, from ann" in said
     assert "it was refused before" in said
-    approve(place.settings, place.inbox / "ann" / "one.json", by="Dr Bos", sha256=asked.sha256, analyst="ann")
+    place.approve(place.inbox / "ann" / "one.json", by="Dr Bos")
     assert (watch.sweep(), place.spent, release.exists(), refused.exists()) == (1, 3, True, False)
     assert "it waited" not in overview(place.settings, requests=place.inbox)
 
@@ -189,12 +191,12 @@ def test_no_link_leads_out_of_the_folders(place, tmp_path):
 
 def test_requests_wait_for_their_approval(tmp_path):
     place = Folders(tmp_path, requests={"approval": "required"})
-    asked, release = place.put("one.json")
+    _, release = place.put("one.json")
     watch = place.watch()
     watch.sweep()
     assert (watch.sweep(), place.spent, answers(place)) == (0, 0, [])
     request = place.inbox / "ann" / "one.json"
-    approve(place.settings, request, by="Dr Bos", sha256=asked.sha256, analyst="ann")
+    place.approve(request, by="Dr Bos")
     assert watch.sweep() == 1
     assert release.exists()
     assert place.spent == 0.5
@@ -202,14 +204,14 @@ def test_requests_wait_for_their_approval(tmp_path):
 
 def test_an_approval_that_comes_while_its_request_is_found_to_wait_is_seen(tmp_path, monkeypatch):
     place = Folders(tmp_path, requests={"approval": "required"})
-    asked, release = place.put("one.json")
+    _, release = place.put("one.json")
     request, answered = place.inbox / "ann" / "one.json", answering.Exchange.answer
 
     def approved_afterwards(self, *positional, **options):
         try:
             return answered(self, *positional, **options)
         finally:
-            approve(place.settings, request, by="Dr Bos", sha256=asked.sha256, analyst="ann")
+            place.approve(request, by="Dr Bos")
 
     watch = place.watch()
     with monkeypatch.context() as patched:
@@ -220,31 +222,31 @@ def test_an_approval_that_comes_while_its_request_is_found_to_wait_is_seen(tmp_p
 
 def test_what_was_charged_in_vain_waits_for_another_approval(tmp_path, monkeypatch):
     place = Folders(tmp_path, requests={"approval": "required"})
-    asked, release = place.put("one.json")
+    _, release = place.put("one.json")
     request = place.inbox / "ann" / "one.json"
 
     def killed(self, pace, prepared):
         raise KeyboardInterrupt
 
-    approve(place.settings, request, by="Dr Bos", sha256=asked.sha256, analyst="ann")
+    place.approve(request, by="Dr Bos")
     with monkeypatch.context() as patched:
         patched.setattr(LocalSite, "_compute", killed)
         with pytest.raises(KeyboardInterrupt):
             place.watch().sweep()
     watch = place.watch()
     assert (watch.sweep(), watch.sweep(), answers(place), place.spent) == (0, 0, [], 0.5)
-    approve(place.settings, request, by="Dr Cox", sha256=asked.sha256, analyst="ann")
+    place.approve(request, by="Dr Cox")
     assert (watch.sweep(), release.exists()) == (1, True)
 
 
 def test_a_request_that_ends_the_process_each_time_is_charged_few_times(place, monkeypatch):
     """As one does that takes more memory than there is, where the system starts the process anew."""
-    asked, release = place.put("one.json")
+    _, release = place.put("one.json")
     vain = [CARRIED_AGAIN + 1]  # charges whose process was ended
     monkeypatch.setattr(Ledger, "in_vain", lambda *_: vain[0])
     watch = place.watch()
     assert (watch.sweep(), watch.sweep(), place.spent, answers(place)) == (0, 0, 0, [])
-    approve(place.settings, place.inbox / "ann" / "one.json", by="Dr Bos", sha256=asked.sha256, analyst="ann")
+    place.approve(place.inbox / "ann" / "one.json", by="Dr Bos")
     assert (watch.sweep(), release.exists()) == (1, True)
     vain[0] = CARRIED_AGAIN
     place.put("two.json", ("describe", ["x"], {"epsilon": 0.25}))
@@ -269,7 +271,7 @@ def test_what_others_were_charged_in_vain_is_charged_once_somebody_approved_it(t
     place = Folders(tmp_path, **CAPPED, requests={"approval": approval})
     kind, path, other = ("describe", ["x", "g"], {"epsilon": 0.25}), place.inbox / "ann" / "b.json", None
     asked, release = place.put("b.json", kind, folder="bob")
-    sign = partial(approve, place.settings, by="Dr Bos", sha256=asked.sha256)
+    sign = place.approve
     other = place.inbox / "bob" / "b.json"
     sign(other, analyst="bob")
     ended(place, monkeypatch)
@@ -300,7 +302,7 @@ def test_what_others_were_charged_in_vain_is_charged_once_somebody_approved_it(t
 
 
 def test_old_requests_are_not_charged_at_another_version_of_the_data(place):
-    asked, release = place.put("one.json")
+    _, release = place.put("one.json")
     place.watch().sweep()
     first = release.read_bytes()
     entries = yaml.safe_load(place.file.read_text())
@@ -310,7 +312,7 @@ def test_old_requests_are_not_charged_at_another_version_of_the_data(place):
     assert (watch.sweep(), place.spent, release.read_bytes()) == (0, 0.5, first)
     place.put("two.json", (*SIMPLE[:2], {"epsilon": 0.25, "replicate": 2}))
     assert (watch.sweep(), place.spent) == (1, 0.75)
-    approve(place.settings, place.inbox / "ann" / "one.json", by="Dr Bos", sha256=asked.sha256, analyst="ann")
+    place.approve(place.inbox / "ann" / "one.json", by="Dr Bos")
     assert (watch.sweep(), place.spent, release.read_bytes() != first) == (1, 1.25, True)
 
 
@@ -334,7 +336,7 @@ def test_another_replicate_of_an_old_fit_is_charged_at_another_version_of_the_da
 
 def test_old_requests_are_not_charged_to_another_account(place):
     """As where other people, or a new ledger, come to a site whose inbox has what was asked before."""
-    asked, _ = place.put("one.json")
+    place.put("one.json")
     place.watch().sweep()
     entries = yaml.safe_load(place.file.read_text())
     entries["ledger"] |= {"dataset": "second trial", "epsilon": 10}
@@ -343,7 +345,7 @@ def test_old_requests_are_not_charged_to_another_account(place):
     spent = lambda: hdp.Ledger.open_existing(place.file.with_name("ledger.db"), dataset="second trial").spent.epsilon  # noqa: E731
     assert (place.watch().sweep(), spent()) == (0, 0)
     assert "waits for approval, as it was charged" in overview(place.settings, requests=place.inbox)
-    approve(place.settings, place.inbox / "ann" / "one.json", by="Dr Bos", sha256=asked.sha256, analyst="ann")
+    place.approve(place.inbox / "ann" / "one.json", by="Dr Bos")
     assert (place.watch().sweep(), spent()) == (1, Fraction(1, 2))
     (place.inbox / "ann" / "one.json").unlink()
     place.put("two.json", (*SIMPLE[:2], {"epsilon": 0.25}))
@@ -356,7 +358,7 @@ def test_old_requests_are_not_charged_under_other_terms(tmp_path):
     place = Folders(tmp_path, persons=persons)
     PRIVATE.assign(person=range(len(PRIVATE))).to_parquet(tmp_path / "rows.parquet")
     path = place.inbox / "ann" / "one.json"
-    asked = hdp.request("describe", ["x"], hdp.Study(schema=SCHEMA, **persons), epsilon=0.5, path=path)
+    hdp.request("describe", ["x"], hdp.Study(schema=SCHEMA, **persons), epsilon=0.5, path=path)
     assert (place.watch().sweep(), place.spent) == (1, 0.5)
     entries = yaml.safe_load(place.file.read_text())
     entries["persons"]["n_max"] = 600
@@ -365,7 +367,7 @@ def test_old_requests_are_not_charged_under_other_terms(tmp_path):
     assert "as it was charged for other data, at another version of them or under other terms" in overview(
         place.settings, requests=place.inbox
     )
-    approve(place.settings, path, by="Dr Bos", sha256=asked.sha256, analyst="ann")
+    place.approve(path, by="Dr Bos")
     assert (place.watch().sweep(), place.spent) == (1, 1)
 
 
@@ -473,8 +475,8 @@ def test_who_ends_processes_comes_after_the_others(place, monkeypatch):
 
 def test_files_of_the_site_that_cannot_be_used_refuse_no_request(tmp_path, monkeypatch):
     place = Folders(tmp_path, requests={"approval": "required"})
-    asked, release = place.put("one.json")
-    approve(place.settings, place.inbox / "ann" / "one.json", by="Dr Bos", sha256=asked.sha256)
+    _, release = place.put("one.json")
+    place.approve(place.inbox / "ann" / "one.json", by="Dr Bos")
     watch, approvals = place.watch(), place.settings.approvals
     good = approvals.read_text()
     approvals.write_text(good[:-5])  # as it is while somebody edits it
