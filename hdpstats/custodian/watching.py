@@ -35,6 +35,7 @@ come before.
 import json
 import os
 import re
+import secrets
 import signal
 import stat
 import threading
@@ -68,7 +69,10 @@ SAFE: Final = re.compile(r"[A-Za-z0-9@_+-][A-Za-z0-9@._+-]*")
 """Names of analysts that are names of folders too."""
 
 MOST_FILES: Final = 10_000
-"""Files of a folder that are looked at: the rest wait."""
+"""Files of a folder that wait for their turn at once: the rest come after them."""
+
+MOST_LISTED: Final = 100_000
+"""Files of a folder that are listed, with those that were looked at: the rest wait until some are removed."""
 
 LISTED: Final = 1.0
 """Seconds after which the folders are looked at again, once each had its turn."""
@@ -155,6 +159,7 @@ class Watch:
         self._done: set[Found] = set()
         self._waiting: dict[Found, Waiting] = {}
         self._failing: dict[Found, str] = {}
+        self._crowded: set[str] = set()
         self._told = ""
         self._ended = threading.Event()
 
@@ -197,15 +202,21 @@ class Watch:
         try:
             with _opened(self._inbox) as top:
                 folders = [""] + [name for name in self._settings.analysts if _is_folder(name, top)]
-                listed = [_listed(name, top) for name in folders]
+                listed = [_listed(name, top, self._done, seen) for name in folders]
         except OSError as error:  # of a share that is away: it comes back
             log.write(failed=f"the inbox cannot be looked at: {error.strerror}")
             return []
-        found = {file for files in listed for file in files}
+        found = {file for each in listed for file in (*each.pending, *each.passed)}
         self._done &= found
         self._waiting = {file: asked for file, asked in self._waiting.items() if file in found}
         self._failing = {file: why for file, why in self._failing.items() if file in found}
-        pending = [[file for file in files if file not in self._done and file not in seen] for files in listed]
+        crowded = {name for name, each in zip(folders, listed, strict=True) if each.is_cut}
+        for name in sorted(crowded - self._crowded):
+            log.write(
+                folder=name,
+                failed=f"it has more than {MOST_FILES} new files, or {MOST_LISTED} in all: some wait; remove old ones",
+            )
+        self._crowded, pending = crowded, [each.pending for each in listed]
         last = kept_for_last(self._settings)
         late = [bool(last) if not name else name in last for name in folders]
         return [turn for is_late in (False, True) for turn in _in_turn(compress(pending, map(is_late.__eq__, late)))]
@@ -340,18 +351,7 @@ class Watch:
                 with suppress(FileExistsError):
                     os.mkdir(analyst, 0o750, dir_fd=top)
                 with _below(analyst, top) as folder:
-                    new = f".{name}.{os.getpid()}.new"
-                    with suppress(FileNotFoundError):
-                        os.unlink(new, dir_fd=folder)
-                    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-                    with os.fdopen(os.open(new, flags, 0o640, dir_fd=folder), "wb") as file:
-                        file.write(text.encode())
-                        file.flush()
-                        if os.fstat(file.fileno()).st_mtime_ns < since:
-                            os.utime(file.fileno(), ns=(since, since))
-                        os.fsync(file.fileno())
-                    os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)
-                    os.fsync(folder)
+                    _write(name, text, folder, since=since)
         except OSError as error:
             log.write(failed=f"{name} was not written: {error.strerror}; the same request again costs nothing")
             return False
@@ -385,6 +385,25 @@ def watch(settings: SiteSettings, inbox: Path, outbox: Path, *, every: float = 5
     with held_open(settings.ledger.place):
         watching.run(pause)
     log.write(event="ended")
+
+
+def _write(name: str, text: str, folder: int, *, since: int) -> None:
+    """Replace a file of an open folder as a whole; of processes of several computers each has a name of its own."""
+    new = f".{name}.{secrets.token_hex(8)}.new"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with os.fdopen(os.open(new, flags, 0o640, dir_fd=folder), "wb") as file:
+            file.write(text.encode())
+            file.flush()
+            if os.fstat(file.fileno()).st_mtime_ns < since:
+                os.utime(file.fileno(), ns=(since, since))
+            os.fsync(file.fileno())
+        os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(new, dir_fd=folder)
+        raise
+    os.fsync(folder)
 
 
 @contextmanager
@@ -421,18 +440,44 @@ def _is_folder(name: str, top: int) -> bool:
     return False
 
 
-def _listed(folder: str, top: int) -> list[Found]:
-    """Return the ordinary files of a folder that may be requests, the oldest first."""
-    found: list[tuple[int, Found]] = []
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Listed:
+    """The ordinary files of a folder that may be requests.
+
+    Attributes
+    ----------
+    pending : list of Found
+        Those that are to be looked at, the oldest first.
+    passed : list of Found
+        Those that were looked at.
+    is_cut : bool
+        Whether there are more.
+    """
+
+    pending: list[Found]
+    passed: list[Found]
+    is_cut: bool
+
+
+def _listed(folder: str, top: int, done: Container[Found], seen: Container[Found]) -> Listed:
+    """Return the files of a folder; those that were looked at take nobody's place."""
+    pending, passed, is_cut = list[Found](), list[Found](), False
     with suppress(OSError), _below(folder, top) as number, os.scandir(number) as entries:
         for entry in entries:
-            if len(found) >= MOST_FILES:
-                break
             if entry.name.startswith(".") or not entry.name.endswith(".json"):
                 continue
+            if len(pending) >= MOST_FILES or len(pending) + len(passed) >= MOST_LISTED:
+                is_cut = True
+                break
             with suppress(OSError):
                 status = entry.stat(follow_symlinks=False)
                 if stat.S_ISREG(status.st_mode):
                     mark = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-                    found.append((status.st_mtime_ns, Found(folder=folder, name=entry.name, mark=mark)))
-    return [file for _, file in sorted(found, key=lambda pair: (pair[0], pair[1].name))]
+                    file = Found(folder=folder, name=entry.name, mark=mark)
+                    (passed if file in done or file in seen else pending).append(file)
+    return Listed(pending=sorted(pending, key=_age), passed=passed, is_cut=is_cut)
+
+
+def _age(file: Found) -> tuple[int, str]:
+    return file.mark[_WRITTEN], file.name

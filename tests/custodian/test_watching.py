@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 import hdpstats.api as hdp
-from hdpstats.custodian import SiteSettings, answering, approvals, approve, overview, preview, request_costs
+from hdpstats.custodian import SiteSettings, answering, approvals, approve, overview, preview, request_costs, watching
 from hdpstats.custodian.answering import ENDED
 from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.files import append_line
@@ -488,7 +488,7 @@ def test_files_of_the_site_that_cannot_be_used_refuse_no_request(tmp_path, monke
     assert (watch.sweep(), release.exists()) == (1, True)
 
 
-def full_disk(*_):
+def full_disk(*_, **__):
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
@@ -542,6 +542,43 @@ def test_a_key_that_is_away_refuses_no_request(tmp_path):
         assert (watch.sweep(), answers(place)) == (0, [])
         public.write_text(text)
     assert (watch.sweep(), release.exists()) == (1, True)
+
+
+def test_files_that_were_looked_at_take_nobodys_place(place, monkeypatch, caplog):
+    monkeypatch.setattr(watching, "MOST_FILES", 3)
+    for number in range(7):
+        (place.inbox / f"garbage-{number}.json").write_text("{")
+        os.utime(place.inbox / f"garbage-{number}.json", ns=(0, number))
+    _, release = place.put("one.json", folder=".")
+    watch = place.watch()
+    read, handled = watch._handle, []
+    monkeypatch.setattr(watch, "_handle", lambda file: handled.append(file.name) or read(file))
+    with caplog.at_level("INFO"):
+        watch.sweep()
+        watch.sweep()
+    assert sorted(handled) == sorted([*(f"garbage-{number}.json" for number in range(7)), "one.json"])
+    assert sum("new files" in str(each.__dict__) for each in caplog.records) == 1
+    monkeypatch.setattr(watching, "MOST_LISTED", 4)
+    (place.inbox / "late.json").write_text("{")
+    with caplog.at_level("INFO"):
+        watch.sweep()
+    assert sum("new files" in str(each.__dict__) for each in caplog.records) == 2
+    assert not release.exists()
+
+
+def test_processes_of_several_computers_write_under_names_of_their_own(place, monkeypatch):
+    names, opened = [], os.open
+    monkeypatch.setattr(
+        os, "open", lambda path, *more, **options: names.append(str(path)) or opened(path, *more, **options)
+    )
+    _, release = place.put("one.json")
+    for _ in range(2):
+        place.watch().sweep()
+    new = [name for name in names if name.startswith(f".{release.name}.") and name.endswith(".new")]
+    assert len(set(new)) == len(new) == 2
+    monkeypatch.setattr(os, "rename", full_disk)
+    place.watch().sweep()
+    assert answers(place) == [f"ann/{release.name}"]
 
 
 def test_a_file_that_is_written_again_within_one_tick_is_another_one(place):
