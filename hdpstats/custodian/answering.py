@@ -14,12 +14,13 @@ budget ends), what was released is in the ledger, and the same request goes on f
 answered. The costs of its queries by their proofs, those that depend on what was released before as well, are added up
 before each charge, over all exchanges in which the request came (`hdpstats.custodian.request_costs`), and never exceed
 what the request says in all (`hdpstats.exchange.questions.Question.most`), which is what
-`hdpstats.custodian.previewing` shows and an approval is for. A query that was charged and has no release, as its
-process ended, is charged once more only under an approval that was given since; where nobody need approve, as often as
-it comes from its custodian, and `CARRIED_AGAIN` times where a carrier or a folder brings it: a carrier could end the
-process each time, and a query that takes more memory than there is does. What is brought so and was charged for other
-data, at another version of them alone, or under other terms (``n_max``, ``max_rows_per_unit``), is not charged at these
-before somebody approves it: old files come again.
+`hdpstats.custodian.previewing` shows and an approval is for. What the analyst's cap is charged besides, as others were
+charged in vain for a query, is charged under an approval that says how often alone. A query that was charged and has no
+release, as its process ended, is charged once more only under an approval that was given since; where nobody need
+approve, as often as it comes from its custodian, and `CARRIED_AGAIN` times where a carrier or a folder brings it: a
+carrier could end the process each time, and a query that takes more memory than there is does. What is brought so and
+was charged for other data, at another version of them alone, or under other terms (``n_max``, ``max_rows_per_unit``),
+is not charged at these before somebody approves it: old files come again.
 
 Processes that answer files for one site take turns (``site.answering.lock`` beside the other state). What a carrier or
 a folder brings and ended `ENDED` processes that answered it is refused, so that those started anew come to the others;
@@ -32,6 +33,7 @@ import math
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final, final
@@ -44,13 +46,21 @@ from hdpstats._base.work import Prices
 from hdpstats.custodian import log
 from hdpstats.custodian.analysis_time import AnalysisTime
 from hdpstats.custodian.app import read_query
-from hdpstats.custodian.approvals import Approval, NotApproved, approval_of, charges_approved
+from hdpstats.custodian.approvals import Approval, NotApproved, approval_of, needed_approval
 from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.files import check_file, write_durably
 from hdpstats.custodian.kept_head import open_account
 from hdpstats.custodian.previewing import check_approved, check_public, considered, recorded
 from hdpstats.custodian.prices import measured
-from hdpstats.custodian.request_costs import CARRIED_AGAIN, OTHER_DATA, SECOND, RequestCosts, affords_all, owed_besides
+from hdpstats.custodian.request_costs import (
+    CARRIED_AGAIN,
+    OTHER_DATA,
+    SECOND,
+    RequestCosts,
+    affords_all,
+    charges_besides,
+    query_sha256,
+)
 from hdpstats.custodian.senders import sender_of
 from hdpstats.custodian.serving import open_site, read_rows
 from hdpstats.custodian.settings import SiteSettings
@@ -69,6 +79,37 @@ from hdpstats.sites.site import HeldData, SiteTerms
 
 
 @final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Chargeable:
+    """What a request may be charged now.
+
+    Attributes
+    ----------
+    again : int or None
+        How many charges in vain it may have; None for any number.
+    besides : mapping of str to int
+        How many charges that others made in vain the analyst may be charged too, by the SHA-256 of a query.
+    waits : str
+        Why nothing is charged before somebody approves it; empty where something may be.
+    old : str
+        Why no query is charged that was charged at other data alone; empty where one may be.
+    """
+
+    again: int | None
+    besides: Mapping[str, int]
+    waits: str = ""
+    old: str = ""
+
+
+REFUSED_BEFORE: Final = (
+    "approve must name who approves this request (hdpstats site approve): it was refused before, and its refusal lies "
+    "in the outbox. What is charged now would be charged without anybody asking anew. Nothing was charged now. Its "
+    "author asks anew by writing the file again, or another replicate"
+)
+"""What is said of a request that a folder brought, refused, and brings again."""
+
+
+@final
 class AnsweringSite(Site):
     """A site as one analyst sees it, which keeps what it answered.
 
@@ -83,13 +124,13 @@ class AnsweringSite(Site):
         analyst: str,
         slots: Slots,
         costs: RequestCosts,
-        again: int | None,
+        chargeable: "Chargeable",
         question: Question,
     ) -> None:
         self.time = AnalysisTime(settings.limits.analysis)
         self._site, self._limits, self._slots, self._analyst = site, settings.limits, slots, analyst
         self._permissions = settings.analysts[analyst]
-        self._costs, self._again, self._in_vain, self._question = costs, again, 0, question
+        self._costs, self._chargeable, self._in_vain, self._question = costs, chargeable, 0, question
         self.answers: dict[str, tuple[Query, Release]] = {}
         self.refusal: BaseException | None = None
         self._later: RequestRefused | None = None
@@ -187,16 +228,29 @@ class AnsweringSite(Site):
         """Refuse what would go beyond what the request says, and what was approved, before it is charged."""
         if self._later is not None:
             raise self._later
-        if self._again is not None and self._in_vain + self._site.in_vain(query) > self._again:
+        allowed = self._chargeable
+        waits = allowed.waits or (allowed.old if allowed.old and self._costs.is_old(query) else "")
+        if waits:
+            raise NotApproved(waits, argument="approve")
+        if allowed.again is not None and self._in_vain + self._site.in_vain(query) > allowed.again:
             raise NotApproved(
                 "approve must be given anew: this query was charged before and has no release; its answer is computed "
                 "by another process, or was interrupted, and going on charges it once more. See --dry-run. Nothing was "
                 "charged now",
                 argument="approve",
             )
+        shared = self._site.received(query) is not None
+        others = charges_besides(self._site.owed(query, analyst=self._analyst), shared=shared)
+        if others > allowed.besides.get(query_sha256(query), 0):
+            raise NotApproved(
+                f"approve must be given for what the analyst is charged besides (--approve NAME --sha256 HEX): others "
+                f"were charged {others} times in vain for a query of this request, and who receives it is charged as "
+                "much too, more than the request says. See --dry-run. Nothing was charged now",
+                argument="approve",
+            )
         if self._question.second is not None:
-            quote, shared = self._site.quote(query, analyst=self._analyst), self._site.received(query) is not None
-            besides = owed_besides(quote.cost, self._site.owed(query, analyst=self._analyst), shared=shared)
+            quote = self._site.quote(query, analyst=self._analyst)
+            besides = quote.cost.times(others)
             charged, ledger = quote.cost + quote.ahead, self._site.ledger
             if not affords_all(ledger, self._question, query, charged, self._analyst, shared=shared, besides=besides):
                 raise _refusal("insufficient-budget")
@@ -351,6 +405,7 @@ class Exchange:
         beside: Beside | None = None,
         quorum: int | None = None,
         carried: bool = False,
+        refused: bool = False,
         before: Callable[[], int | None] = lambda: None,
     ) -> ReleaseFile:
         """Answer a request of an analyst; the same request again gives the same file, for nothing.
@@ -362,6 +417,8 @@ class Exchange:
         carried
             Whether a carrier or a folder brings it, and not its custodian, who knows what comes again and why. With
             ``beside`` it is.
+        refused
+            Whether what is carried was refused before: it is charged once somebody approved it.
         beside, quorum
             Where several sites are asked: what gives this site its place among them, and how many must answer. The
             analyst's code stops where it needs what the others have not released yet.
@@ -388,7 +445,7 @@ class Exchange:
                 slots=self._slots,
                 costs=costs,
                 question=asked.question,
-                again=self._again(asked, analyst, costs, carried=brought),
+                chargeable=self._chargeable(asked, analyst, costs, carried=brought, refused=refused),
             )
             sites, stopped = answering if beside is None else beside(answering), ""
             try:
@@ -425,25 +482,29 @@ class Exchange:
         check_public(self.settings.limits, study.public)
         asked.question.ask(study)
 
-    def _again(self, asked: RequestFile, analyst: str, costs: RequestCosts, *, carried: bool) -> int | None:
-        """Return how many charges in vain a request may have; None for any number.
+    def _chargeable(
+        self, asked: RequestFile, analyst: str, costs: RequestCosts, *, carried: bool, refused: bool
+    ) -> Chargeable:
+        """Return what a request may be charged.
 
-        What a carrier brings may be old: where it was charged to another account, at another version of the data or
-        under other terms alone, somebody approves that it is charged at these.
+        What a carrier brings may be old: where it was refused before, or charged to another account, at another version
+        of the data or under other terms alone, somebody approves that it is charged at these.
         """
-        approved = charges_approved(self.settings, self._site, asked, analyst)
-        if approved is not None or not carried:
-            return approved
-        approval = self.approval(asked.sha256, analyst)
-        if approval is None and costs.only_of_other_data:
-            raise NotApproved(
-                f"approve must name who approves this request for version {self.ledger.version} of the data, "
-                f"{self._site.terms}: it was charged {OTHER_DATA}, and an old file may have come again (hdpstats site "
-                "approve). Nothing was charged now. To ask anew without an approval, its author gives it another "
-                "replicate",
-                argument="approve",
-            )
-        return max(CARRIED_AGAIN, 0 if approval is None else approval.again)
+        needed = needed_approval(self.settings, self._site, asked, analyst)
+        approval = self.approval(asked.sha256, analyst) if needed is None else needed
+        besides = {} if approval is None else approval.besides
+        if needed is not None or not carried:
+            return Chargeable(again=None if needed is None else needed.again, besides=besides)
+        if approval is not None:
+            return Chargeable(again=max(CARRIED_AGAIN, approval.again), besides=besides)
+        old = (
+            f"approve must name who approves this request for version {self.ledger.version} of the data, "
+            f"{self._site.terms}: it, or a query of it, was charged {OTHER_DATA}, and an old file may have come again "
+            "(hdpstats site approve). Nothing was charged now. To ask anew without an approval, its author gives it "
+            "another replicate"
+        )
+        waits = old if costs.only_of_other_data else REFUSED_BEFORE if refused else ""
+        return Chargeable(again=CARRIED_AGAIN, besides=besides, waits=waits, old=old)
 
     def _file(self, asked: RequestFile, answers: Mapping[str, tuple[Query, Release]]) -> ReleaseFile:
         made = ReleaseFile(request_sha256=asked.sha256, facts=self._site.facts, answers=tuple(answers.values()))
@@ -476,7 +537,7 @@ def answer(
     analyst
         Who sent the request, as the settings call the analyst; may be left out where it is signed, or there is one.
     by, sha256
-        Who approves the request, and which one: all digits of what the dry run showed.
+        Who approves the request, and what: all digits of the approval's SHA-256 that the dry run showed.
     public
         A file of the public rows, where the request names them without having them.
     prices, clock
@@ -491,8 +552,8 @@ def answer(
     """
     if (by is None) != (sha256 is None):
         raise ArgumentError(
-            "approve and sha256 must be given together: who approves, and the SHA-256 of the request that was looked "
-            "at (--dry-run shows it)",
+            "approve and sha256 must be given together: who approves, and the SHA-256 of what was looked at "
+            "(--dry-run shows it)",
             argument="sha256" if sha256 is None else "approve",
         )
     asked = RequestFile.read(request)

@@ -2,8 +2,8 @@
 
 An approval is one line of JSON in ``site.approvals.jsonl`` beside the other state. It is for
 
-* one request, by the SHA-256 that the custodian was shown and gives again: a file that was exchanged after it was
-  looked at is not approved;
+* one request, as the custodian was shown it: a dry run shows the hash of all that is listed here (`Approval.sha256`),
+  and who approves gives it again. What changed after it was looked at is not approved, be it the file or the settings;
 * one analyst, one data set and one version of it in one account: the same file after an update, or for other data of
   the same people, needs another one;
 * the settings that decide what is answered, as they were then (`decided_by`): who is protected, under which declared
@@ -13,7 +13,9 @@ An approval is one line of JSON in ``site.approvals.jsonl`` beside the other sta
 * what the request may cost in all (``epsilon``, ``delta``), which every later query is held to before it is charged
   (`hdpstats.custodian.answering`);
 * so many charges made in vain (``again``), of answers that were interrupted between their charge and their release:
-  what goes on then is charged once more, and needs another approval.
+  what goes on then is charged once more, and needs another approval;
+* so many charges of its first query that others made in vain (``besides``, by the SHA-256 of a query): who receives the
+  release is charged them too, and so more than his request says. Further ones need another approval.
 
 It stays. To take one back, delete its line while nothing is answered. A last line that was not written to its end, as
 the power was cut, approves nothing, and the next one is written in its place.
@@ -24,11 +26,12 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, final
 
+from hdpstats import __version__
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import text
 from hdpstats.custodian.files import append_to, check_file, read_lines
@@ -37,6 +40,7 @@ from hdpstats.custodian.settings import SiteSettings
 from hdpstats.exchange import RequestFile
 from hdpstats.ledger import Ledger
 from hdpstats.ledger.location import locate
+from hdpstats.records import codec
 from hdpstats.sites import Site
 
 REQUIRED: Final = "required"
@@ -61,6 +65,7 @@ class Approval:
     by: str
     at: str
     dataset: str = ""
+    besides: Mapping[str, int] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -71,6 +76,18 @@ class Approval:
             raise TypeError("no approval")
         if not isinstance(self.settings, dict) or any(not isinstance(each, str) for each in self.settings.values()):
             raise TypeError("no approval")
+        if not isinstance(self.besides, dict) or any(type(each) is not int for each in self.besides.values()):
+            raise TypeError("no approval")
+
+    @property
+    def sha256(self) -> str:
+        """The hash of all that is approved, by this version of hdpstats: a dry run shows it, who approves names it."""
+        approved = {name: value for name, value in asdict(self).items() if name not in ("by", "at")}
+        return codec.sha256({"format": "hdpstats approval 1", "hdpstats": __version__, **approved})
+
+    def covers(self, again: int, besides: Mapping[str, int]) -> bool:
+        """Whether it was given with so many charges in vain, and so many that others made, or more."""
+        return self.again >= again and all(self.besides.get(query, 0) >= number for query, number in besides.items())
 
 
 def decided_by(settings: SiteSettings, site: Site, analyst: str) -> dict[str, str]:
@@ -109,6 +126,8 @@ def approval_of(
 ) -> Approval | None:
     """Return the approval of a request, the one that covers most charges in vain; None where nobody approved it.
 
+    What others are covered to have charged in vain (``besides``) is what any of its approvals says.
+
     ``as_then`` takes the latest that was given under other settings of the same data: it approves nothing now.
 
     Raises
@@ -138,57 +157,68 @@ def approval_of(
     if as_then:
         return next((each for each in reversed(found) if each.settings != decided), None)
     found = [each for each in found if each.settings == decided]
-    return max(found, key=lambda each: each.again, default=None)
+    if not found:
+        return None
+    besides = dict[str, int]()
+    for query, number in (pair for each in found for pair in each.besides.items()):
+        besides[query] = max(number, besides.get(query, 0))
+    return replace(max(found, key=lambda each: each.again), besides=besides)
 
 
-def record(
+def proposed(
     settings: SiteSettings,
     ledger: Ledger,
     site: Site,
     request: RequestFile,
     analyst: str,
     *,
-    by: str,
-    sha256: str,
     again: int,
+    besides: Mapping[str, int],
 ) -> Approval:
-    """Record durably that somebody approves a request; an approval that is there already stays as it is.
+    """Return what an approval of a request would be now: nobody's, and of no time."""
+    most = request.question.most
+    return Approval(
+        request=request.sha256,
+        analyst=analyst,
+        account=ledger.identity,
+        version=ledger.version,
+        epsilon=str(most.epsilon),
+        delta=str(most.delta),
+        again=again,
+        by="",
+        at="",
+        dataset=ledger.dataset,
+        besides=besides,
+        settings=decided_by(settings, site, analyst),
+    )
+
+
+def record(settings: SiteSettings, site: Site, asked: Approval, *, by: str, sha256: str) -> Approval:
+    """Record durably that somebody approves what is `proposed`; an approval that is there already stays as it is.
 
     Raises
     ------
     ArgumentError
-        ``by`` is no name on one line, or ``sha256`` is not that of the request; or it cannot be written. Nothing was
-        charged.
+        ``by`` is no name on one line, or ``sha256`` is not that of what is proposed; or it cannot be written. Nothing
+        was charged.
     """
     name = text(by, name="approve", longest=200)
     if not name.isprintable():
         raise ArgumentError("approve must be a name of printable characters on one line", argument="approve")
-    if sha256 != request.sha256:
+    if sha256 != asked.sha256:
         raise ArgumentError(
-            "sha256 must be that of the request, all 64 digits, as --dry-run shows it: this file is not the one that "
-            "was looked at. Nothing was approved, and nothing charged",
+            "sha256 must be that of an approval, all 64 digits, as --dry-run shows it: this file, the data, the "
+            "settings or what was charged in vain is not what was looked at. Nothing was approved, and nothing charged",
             argument="sha256",
         )
-    most = request.question.most
     with _alone(settings.approvals) as number:
-        known = approval_of(settings, site, sha256, analyst)
-        if known is not None and known.again >= again:
+        known = approval_of(settings, site, asked.request, asked.analyst)
+        if known is not None and known.covers(asked.again, asked.besides):
             return known
-        made = Approval(
-            request=request.sha256,
-            analyst=analyst,
-            account=ledger.identity,
-            version=ledger.version,
-            epsilon=str(most.epsilon),
-            delta=str(most.delta),
-            again=again,
-            by=name,
-            at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            dataset=ledger.dataset,
-            settings=decided_by(settings, site, analyst),
-        )
+        made = replace(asked, by=name, at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+        written = {name: value for name, value in asdict(made).items() if name != "besides" or value}
         try:
-            append_to(number, settings.approvals, json.dumps(asdict(made)) + "\n")
+            append_to(number, settings.approvals, json.dumps(written) + "\n")
         except OSError as error:
             raise ArgumentError(
                 f"state: the approval cannot be kept in {settings.approvals}: {error.strerror}; nothing was charged",
@@ -221,8 +251,8 @@ def changed_since(settings: SiteSettings, site: Site, approval: Approval) -> str
     return ", ".join(f"{name} (then {approval.settings.get(name, 'not written down')})" for name in names)
 
 
-def charges_approved(settings: SiteSettings, site: Site, asked: RequestFile, analyst: str) -> int | None:
-    """Return how many charges in vain were approved with a request; None where nobody need approve it.
+def needed_approval(settings: SiteSettings, site: Site, asked: RequestFile, analyst: str) -> Approval | None:
+    """Return the approval of a request that somebody must approve; None where nobody need.
 
     Raises
     ------
@@ -246,4 +276,4 @@ def charges_approved(settings: SiteSettings, site: Site, asked: RequestFile, ana
             "`requests: approval: required`; see what it asks with --dry-run. Nothing was charged",
             argument="approve",
         )
-    return approval.again
+    return approval

@@ -282,6 +282,9 @@ def append_to(number: int, path: Path, line: str) -> int:
     return before
 
 
+FIRST_LINE: Final = 10_000
+"""Bytes that a first line of approvals or costs has at most, but for one that names hundreds of columns."""
+
 BEGINNING: Final = b'{"request": "'
 """How the lines of approvals and of costs begin."""
 
@@ -292,17 +295,25 @@ def without_torn_end(content: bytes) -> bytes:
     That is a beginning of such a line (`BEGINNING`) without the line's end, and zeros where a disk had not what follows
     when the power was cut. A beginning of a JSON object that is not all of it is no JSON text, so that no whole line is
     taken for one. A call of `append_to` that left one did not return: nothing was done that comes after it. What is
-    neither a line nor the beginning of one stays, and is for whoever reads the file to refuse.
+    neither a line nor the beginning of one stays, and is for whoever reads the file to refuse. So do zeros that are
+    more than a line: they are where lines were that something was done after.
     """
     kept, newline, last = content.rpartition(b"\n")
     begun = last.rstrip(b"\0")
     if not last or not (begun.startswith(BEGINNING) or BEGINNING.startswith(begun)):
+        return content
+    if len(begun) < len(last) > _longest_torn(kept):
         return content
     try:
         json.loads(last)
     except (ValueError, RecursionError):
         return kept + newline
     return content
+
+
+def _longest_torn(kept: bytes) -> float:
+    """Return how long a line with zeros may be that was not written to its end: not as two that are there."""
+    return 1.5 * max(map(len, kept.splitlines()), default=FIRST_LINE)
 
 
 def read_lines(path: Path) -> list[str]:

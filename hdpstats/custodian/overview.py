@@ -4,6 +4,7 @@ It reads the settings, the ledger, what the service keeps in its state, and requ
 is the custodian's alone: who asked for what, and what was spent by whom.
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,6 +15,7 @@ import pandas as pd
 from hdpstats._base.errors import HdpError
 from hdpstats._base.validation import printable
 from hdpstats.custodian.approvals import REQUIRED, Approval, approval_of, changed_since, decided_by
+from hdpstats.custodian.files import check_file
 from hdpstats.custodian.kept_head import caps_of, open_account
 from hdpstats.custodian.previewing import PreviewSite
 from hdpstats.custodian.request_costs import CARRIED_AGAIN, OTHER_DATA, RequestCosts
@@ -143,6 +145,7 @@ def _requests(settings: SiteSettings, ledger: Ledger, folder: Path) -> str:
 
 def _lines_of_requests(settings: SiteSettings, sites: Mapping[str, PreviewSite], folder: Path) -> Iterator[str]:
     needed = settings.requests.approval == REQUIRED
+    watched = _waiting(settings)
     vain = {name: site.ledger.all_in_vain(str(site.terms)) for name, site in sites.items()}
     for path in sorted(folder.rglob("*.json")):
         if not _is_request(path):
@@ -171,9 +174,24 @@ def _lines_of_requests(settings: SiteSettings, sites: Mapping[str, PreviewSite],
                 by.append(f"{_approved(before)} under other settings; changed since: {changed}")
         waits = [] if good else _waits(by, needed=needed, old=old, often=often)
         yield f"{found} ({asked.sha256[:12]}): {'; '.join([*by, *waits])}"
+        yield from (
+            f"    at the last look of a watched folder it waited, from {name}: {why}"
+            for (sha256, name), why in watched.items()
+            if sha256 == asked.sha256
+        )
         yield f"    {asked.question}; may spend {asked.question.spending_in_words}"
         public = "none" if asked.public_sha256 is None else f"those with SHA-256 {asked.public_sha256}"
         yield f"    schema {asked.schema_sha256}; public rows: {public}"
+
+
+def _waiting(settings: SiteSettings) -> dict[tuple[str, str], str]:
+    """Return why requests of analysts waited at the last look of a watched folder; nothing where nothing tells."""
+    try:
+        check_file(settings.waiting, name="state")
+        kept = json.loads(settings.waiting.read_bytes())
+        return {(str(each["request"]), str(each["analyst"])): str(each["why"]) for each in kept}
+    except (OSError, HdpError, ValueError, TypeError, LookupError, RecursionError):
+        return {}
 
 
 def _waits(by: list[str], *, needed: bool, old: bool, often: bool) -> list[str]:

@@ -21,7 +21,14 @@ from hdpstats.custodian.approvals import REQUIRED, Approval, approval_of, change
 from hdpstats.custodian.kept_head import caps_of, open_account
 from hdpstats.custodian.permissions import Permissions
 from hdpstats.custodian.queried_rows import number_of_queried_rows
-from hdpstats.custodian.request_costs import CARRIED_AGAIN, OTHER_DATA, RequestCosts, affords_all, owed_besides
+from hdpstats.custodian.request_costs import (
+    CARRIED_AGAIN,
+    OTHER_DATA,
+    RequestCosts,
+    affords_all,
+    charges_besides,
+    query_sha256,
+)
 from hdpstats.custodian.senders import sender_of
 from hdpstats.custodian.serving import files_of_rows, read_rows
 from hdpstats.custodian.settings import Limits, SiteSettings
@@ -184,7 +191,7 @@ def check_approved(settings: SiteSettings, asked: RequestFile, analyst: str) -> 
     """
     if settings.requests.approval == REQUIRED:
         site = PreviewSite(settings, open_account(settings), analyst=analyst)
-        approvals.charges_approved(settings, site, asked, analyst)
+        approvals.needed_approval(settings, site, asked, analyst)
 
 
 def check_public(limits: Limits, table: PublicTable | None) -> None:
@@ -248,6 +255,14 @@ class Preview:
     def again(self) -> int:
         """How many charges were made in vain: the answer was interrupted before the release was recorded."""
         return self.site.again + (0 if self.met is None else self.site.in_vain(self.met))
+
+    @property
+    def besides(self) -> dict[str, int]:
+        """How many charges that others made in vain the analyst is charged too, by the first query; none where none."""
+        if self.met is None:
+            return {}
+        number = charges_besides(self.site.owed(self.met), shared=self.site.is_shared(self.met))
+        return {query_sha256(self.met): number} if number else {}
 
     def cost(self) -> tuple[Spend, Spend]:
         """Return what the first query is charged and what lies ahead of it, or nothing where none is asked."""
@@ -338,12 +353,12 @@ def approve(
     analyst: str | None = None,
     public: Path | None = None,
 ) -> Approval:
-    """Record that somebody approves a request file, whose SHA-256 `preview` showed.
+    """Record that somebody approves a request file, and all that `preview` showed of it, by the SHA-256 that it showed.
 
     Raises
     ------
     ArgumentError
-        The file is another one than that, or the approval cannot be kept. Nothing was charged.
+        It is something else than that, or the approval cannot be kept. Nothing was charged.
     """
     found = looked_at(settings, request, analyst=analyst, public=public)
     return recorded(settings, found, by=by, sha256=sha256)
@@ -351,8 +366,19 @@ def approve(
 
 def recorded(settings: SiteSettings, found: Preview, *, by: str, sha256: str) -> Approval:
     """Record that somebody approves a request as it was looked at; see `approve`."""
-    return approvals.record(
-        settings, found.site.ledger, found.site, found.request, found.analyst, by=by, sha256=sha256, again=found.again
+    return approvals.record(settings, found.site, proposed(settings, found), by=by, sha256=sha256)
+
+
+def proposed(settings: SiteSettings, found: Preview) -> Approval:
+    """Return what an approval of a request would be, as it was looked at; see `hdpstats.custodian.approvals`."""
+    return approvals.proposed(
+        settings,
+        found.site.ledger,
+        found.site,
+        found.request,
+        found.analyst,
+        again=found.again,
+        besides=found.besides,
     )
 
 
@@ -369,7 +395,7 @@ def _costs(found: Preview) -> list[str]:
     later = f"; its later queries {ahead}" if ahead.epsilon or ahead.mu_squared else ""
     lines = [*before, f"would be charged {cost} for the first query ({kind}){later}"]
     again, shared = site.in_vain(found.met), site.is_shared(found.met)
-    besides = owed_besides(cost, site.owed(found.met), shared=shared)
+    besides = cost.times(sum(found.besides.values()))
     if again and not shared:
         lines.append(
             f"of charges for this query {again} have no release: it is being computed, or was interrupted; then it is "
@@ -415,11 +441,12 @@ def _left(site: PreviewSite, analyst: str) -> str:
 
 def _approved(settings: SiteSettings, found: Preview, approval: Approval | None) -> list[str]:
     """Say who approved a request, or how, and under which settings."""
-    how, site = f"--approve NAME --sha256 {found.request.sha256}", found.site
+    sha256, site = proposed(settings, found).sha256, found.site
+    how = f"--approve NAME --sha256 {sha256}"
     decided = [f"{name} {value}" for name, value in decided_by(settings, site, found.analyst).items()]
-    lines = [f"an approval is for this request under these settings: {'; '.join(decided)}"]
+    lines = [f"an approval is for this request under these settings: {'; '.join(decided)}; its SHA-256: {sha256}"]
     before = approval_of(settings, site, found.request.sha256, found.analyst, as_then=True)
-    if approval is not None and approval.again < found.again:
+    if approval is not None and not approval.covers(found.again, found.besides):
         return [
             *lines,
             f"approved by {approval.by} at {approval.at}, before a charge was in vain: {how} approves it anew",
@@ -434,7 +461,10 @@ def _approved(settings: SiteSettings, found: Preview, approval: Approval | None)
     asked = found.request
     most = asked.question.most
     costs = RequestCosts(settings, site.ledger, asked.sha256, found.analyst, most=most, terms=site.terms)
-    if costs.only_of_other_data or (found.met is not None and found.again > CARRIED_AGAIN):
-        why = OTHER_DATA if costs.only_of_other_data else f"{found.again} times in vain"
+    if found.besides:
+        return [*lines, f"not approved by anybody: it costs the analyst more than it says, and waits until {how}"]
+    old = costs.only_of_other_data or (found.met is not None and costs.is_old(found.met))
+    if old or (found.met is not None and found.again > CARRIED_AGAIN):
+        why = OTHER_DATA if old else f"{found.again} times in vain"
         return [*lines, f"not approved by anybody: it was charged {why}, and waits in a folder until {how} approves it"]
     return [*lines, "not approved by anybody, which the settings do not require"]

@@ -12,9 +12,11 @@ A line is on the disk as a whole before its query is charged (`hdpstats.custodia
 line that was not written to its end, as the power was cut, is of a query that was not charged then: it counts for
 nothing, and the next one is written in its place.
 
-What was refused before it was charged is taken back: refusals let the file grow for nobody. A request whose queries
-were all released before, for another request or over a network, is written down once, with one of them: so it is known
-at another version of the data, or under other terms, that this request is an old one.
+What was refused before it was charged is taken back: refusals let the file grow for nobody. A query that was released
+to its analyst before, over a network, is written down once, with the request that asked it first; copies of a request
+that ask the same add nothing. So a query that is charged is known to be an old one by its own text, too, at another
+version of the data, or under other terms. Only the lines of a request or a query are read as JSON; of the others is
+seen that they are whole.
 
 Who answers holds the lock of `hdpstats.custodian.answering.taking_turns`.
 """
@@ -22,6 +24,7 @@ Who answers holds the lock of `hdpstats.custodian.answering.taking_turns`.
 import hashlib
 import json
 import os
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from fractions import Fraction
@@ -29,7 +32,7 @@ from pathlib import Path
 from typing import Final, final
 
 from hdpstats._base.errors import ArgumentError, MechanismError
-from hdpstats.custodian.files import append_line, check_file, read_lines
+from hdpstats.custodian.files import append_line, check_file, without_torn_end
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.exchange.questions import Question
 from hdpstats.ledger import KnownQuery, Ledger
@@ -51,6 +54,7 @@ SECOND: Final = "treatment_effect"
 _NAMES: Final = ("request", "analyst", "account")
 _ASKED: Final = ("request", "analyst")
 _DATA: Final = ("account", "dataset", "version", "terms")
+_WHOLE: Final = re.compile(rb'(?:\{"request": "[0-9a-f]{64}", "analyst": "[^\n]*"\}\n)*+')
 _AMOUNTS: Final = ("epsilon", "delta", "mu_squared")
 
 
@@ -94,6 +98,7 @@ class RequestCosts:
         self._whose = dict(zip(_ASKED, (request, analyst), strict=True))
         of_account = ledger.identity, ledger.dataset, ledger.version, str(terms)
         self._data = dict(zip(_DATA, of_account, strict=True))
+        self._content = _content(self._place)
         self._costs, self.only_of_other_data = self._read()
         self._written: tuple[str, int, int] | None = None
 
@@ -101,8 +106,13 @@ class RequestCosts:
         """Return how many charges of its queries have no release, of all that have none (`Ledger.all_in_vain`)."""
         return sum(charges.get(name, 0) for name in self._costs)
 
+    def is_old(self, query: Query) -> bool:
+        """Whether a query of the analyst, of any request, was charged before, but not at these data."""
+        lines = self._of_query(query_sha256(query))
+        return bool(lines) and not any(map(self._of_this_data, lines))
+
     def add(self, query: Query, cost: Spend, *, charged: bool) -> None:
-        """Count a query, once; durably where it is about to be charged, and where it is the request's first.
+        """Count a query, once; durably where it is about to be charged, and where nothing says that it was.
 
         Raises
         ------
@@ -111,7 +121,7 @@ class RequestCosts:
         ArgumentError
             It cannot be written. Nothing was charged.
         """
-        name = _name(query)
+        name = query_sha256(query)
         if name in self._costs:
             return
         costs = {**self._costs, name: cost}
@@ -120,13 +130,13 @@ class RequestCosts:
                 "the question would cost more than its request says, with what it was charged before; nothing was "
                 "charged now. Where files of other sites changed since, ask anew with another replicate"
             )
-        if charged or not self._costs:
+        if charged or not any(self._of_this_data(each) for each in self._of_query(name)):
             self._write(name, cost)
         self._costs = costs
 
     def take_back(self, query: Query) -> None:
         """Forget a query that was counted last, and was not charged; where that cannot be written, it stays."""
-        name = _name(query)
+        name = query_sha256(query)
         if self._written is None or self._written[0] != name:
             return
         _, before, after = self._written
@@ -150,13 +160,18 @@ class RequestCosts:
 
     def _read(self) -> tuple[Mapping[str, Spend], bool]:
         """Return the costs of queries, and whether there are some of other data alone."""
-        lines = [each for each in _lines(self._place) if {name: each[name] for name in _ASKED} == self._whose]
-        costs = {
-            str(each["query"]): _cost(each)
-            for each in lines
-            if {name: each.get(name, self._data[name]) for name in _DATA} == self._data
-        }
+        found = _lines_with(self._content, self._whose["request"], self._place)
+        lines = [each for each in found if {name: each[name] for name in _ASKED} == self._whose]
+        costs = {str(each["query"]): _cost(each) for each in lines if self._of_this_data(each)}
         return costs, bool(lines) and not costs
+
+    def _of_this_data(self, line: Mapping[str, str]) -> bool:
+        return {name: line.get(name, self._data[name]) for name in _DATA} == self._data
+
+    def _of_query(self, name: str) -> list[Mapping[str, str]]:
+        """Return the lines of a query of the analyst, whatever request asked it."""
+        found = _lines_with(self._content, name, self._place)
+        return [each for each in found if each["query"] == name and each["analyst"] == self._whose["analyst"]]
 
 
 def affords_all(
@@ -200,12 +215,12 @@ def affords_all(
     return known[analyst].divided_for(whole).affords(whole)
 
 
-def owed_besides(cost: Spend, owed: int, *, shared: bool) -> Spend:
-    """Return what an analyst's cap is charged for a query besides its cost: the charges that others have made of it.
+def charges_besides(owed: int, *, shared: bool) -> int:
+    """Return how often an analyst's cap is charged for a query besides its cost: charges that others have made of it.
 
     Where it was released to one of them, the latest of these charges is the analyst's own.
     """
-    return cost.times(max(owed - shared, 0))
+    return max(owed - shared, 0)
 
 
 def known_queries(settings: SiteSettings) -> tuple[KnownQuery, ...]:
@@ -217,32 +232,61 @@ def known_queries(settings: SiteSettings) -> tuple[KnownQuery, ...]:
         Others may write the file, or it cannot be read.
     """
     place = settings.request_costs
+    lines = _parsed(_content(place), place)
     return tuple(
-        KnownQuery(sha256=str(each["query"]), account=str(each["account"]), source=str(place)) for each in _lines(place)
+        KnownQuery(sha256=str(each["query"]), account=str(each["account"]), source=str(place)) for each in lines
     )
 
 
-def _name(query: Query) -> str:
+def query_sha256(query: Query) -> str:
+    """Return what a query is called in the files of a site's state: the SHA-256 of its text."""
     return hashlib.sha256(query.question().encode()).hexdigest()
 
 
-def _lines(place: Path) -> list[Mapping[str, str]]:
-    """Return the lines of the file, none where there is none."""
+def _content(place: Path) -> bytes:
+    """Return the whole lines of the file, none where there is none."""
     check_file(place, name="state")
     try:
-        lines = [json.loads(line) for line in read_lines(place)]
+        content = without_torn_end(place.read_bytes())
+    except FileNotFoundError:
+        return b""
+    except OSError:
+        raise _unreadable(place) from None
+    if content and not content.endswith(b"\n"):  # as an editor left it
+        content += b"\n"
+    if not _WHOLE.fullmatch(content):
+        _parsed(content, place)
+    return content
+
+
+def _lines_with(content: bytes, text: str, place: Path) -> list[Mapping[str, str]]:
+    """Return the lines that hold a text."""
+    needle, found = text.encode(), list[bytes]()
+    at = content.find(needle)
+    while at >= 0:
+        end = content.index(b"\n", at)
+        found.append(content[content.rfind(b"\n", 0, at) + 1 : end + 1])
+        at = content.find(needle, end)
+    return _parsed(b"".join(found), place)
+
+
+def _parsed(content: bytes, place: Path) -> list[Mapping[str, str]]:
+    try:
+        lines = [json.loads(line) for line in content.decode().splitlines()]
         for each in lines:
             _cost(each)
             [each[name] for name in ("query", "version", *_NAMES)]
-    except FileNotFoundError:
-        return []
-    except (OSError, ValueError, TypeError, LookupError, ArithmeticError, RecursionError):
-        raise StateError(
-            f"state: {place}, with the costs of requests, cannot be read; restore it, or delete what is no whole line "
-            "of it",
-            argument="state",
-        ) from None
+    except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError):
+        raise _unreadable(place) from None
     return lines
+
+
+def _unreadable(place: Path) -> StateError:
+    return StateError(
+        f"state: {place}, with the costs of requests, cannot be read; restore it, or delete what is no whole line of "
+        "it",
+        argument="state",
+    )
 
 
 def _cost(fields: Mapping[str, str]) -> Spend:

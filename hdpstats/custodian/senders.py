@@ -9,8 +9,11 @@ the key, where it is charged to the same analyst. At the same site and the same 
 it comes.
 """
 
-from hdpstats._base.errors import ArgumentError
+from pathlib import Path
+
+from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats.custodian.files import check_file
+from hdpstats.custodian.request_costs import StateError
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.exchange import RequestFile
 from hdpstats.ledger import VerifyingKey
@@ -33,6 +36,8 @@ def sender_of(settings: SiteSettings, request: RequestFile, analyst: str | None 
     ArgumentError
         The settings have no such analyst, do not admit requests without a signature, or do not know the key; or the
         request is another analyst's.
+    StateError
+        The file of a key cannot be used, be it another's: whose request it is is not known.
     SignatureError
         The signature is forged.
     """
@@ -60,13 +65,20 @@ def sender_of(settings: SiteSettings, request: RequestFile, analyst: str | None 
     return name
 
 
+def _key(file: Path) -> VerifyingKey:
+    try:
+        check_file(file, name="requests: keys")
+        return VerifyingKey.read(file)
+    except HdpError as error:
+        raise StateError(f"requests: keys: {file} cannot be used: {error}", argument="requests: keys") from None
+
+
 def _signer(settings: SiteSettings, request: RequestFile, analyst: str | None) -> str:
     """Return the analyst whose key signed a request."""
     signature, owners = request.signature, []
     for name, files in settings.requests.keys.items():
         for file in files:
-            check_file(file, name="requests: keys")
-            key = VerifyingKey.read(file)
+            key = _key(file)
             if signature is not None and key.id == signature.key:
                 request.check_signature(key)
                 owners.append(name)

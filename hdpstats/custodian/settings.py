@@ -35,8 +35,9 @@ are left out, all three.
 be root's. What the service writes besides is in the folder ``state``: how many answers of each analyst took longer than
 predicted (``site.overruns.db`` for ``site.yaml``), and the hash of the rows (``site.cells.json``, and its key
 ``site.cells.key`` where the ledger is in a database), who approved which request file (``site.approvals.jsonl``), and
-what each was charged (``site.request-costs.jsonl``). Without ``state`` it is the folder that systemd makes for the
-service (``StateDirectory=``, which sets ``STATE_DIRECTORY``), and where there is none, the folder of the settings. What
+what each was charged (``site.request-costs.jsonl``), and which wait in a watched folder (``site.waiting.json``).
+Without ``state`` it is the folder that systemd makes for the service (``StateDirectory=``, which sets
+``STATE_DIRECTORY``), and where there is none, the folder of the settings. What
 was kept beside the settings before is moved from there when the service starts.
 """
 
@@ -604,6 +605,11 @@ class SiteSettings(Section):
     def request_costs(self) -> Path:
         """The file that says what each request file was charged."""
         return self._kept(".request-costs.jsonl")
+
+    @property
+    def waiting(self) -> Path:
+        """The file that says which requests a watched folder waited with at its last look, and why."""
+        return self._kept(".waiting.json")
 
     @property
     def answering(self) -> Path:

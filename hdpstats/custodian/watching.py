@@ -16,11 +16,14 @@ written to.
 It is the verb of `hdpstats.custodian.answering`: the same checks, charges and files. Where the settings ask approval, a
 request waits in INBOX until somebody approves it (``hdpstats site approve``). A file that was looked at is looked at
 again when it changes, and by a process that starts anew; what was answered is handed out again for nothing. Where
-OUTBOX cannot be written, or the site's own files of approvals and costs cannot be used, it is looked at again at the
-next look, and so it is where the ledger cannot, which OUTBOX says. After the data have got another version, or the
-site other terms, requests that were answered before wait for an approval, and so does one that
-was charged in vain too often (`hdpstats.custodian.request_costs.CARRIED_AGAIN`). A process that receives SIGTERM or
-SIGINT ends when the request is answered that it is at. Several processes may watch the same folders; they take turns.
+OUTBOX cannot be written, a file or an analyst's key not be read now, or the site's own files of approvals and costs not
+be used, it is looked at again at the next look, and so it is where the ledger cannot, which OUTBOX says. After the data
+have got another version, or the site other terms, requests that were answered before wait for an approval, and so does
+one that was charged in vain too often (`hdpstats.custodian.request_costs.CARRIED_AGAIN`). So does what was refused, as
+long as its refusal lies in OUTBOX and its file was not written since: a larger cap, or another account, charges nobody
+for what was refused before. Which requests wait, and why, is in the log and in ``site.waiting.json``. A process that
+receives SIGTERM or SIGINT ends when the request is answered that it is at. Several processes may watch the same
+folders; they take turns.
 
 **What an analyst sees.** A release or a refusal, and when it appears in OUTBOX. Answers end at slots, as at the
 service, so that this follows from public facts and from what was released; the requests of one analyst wait for those
@@ -29,8 +32,10 @@ processes ended while they answered an analyst's, as they do that take more memo
 come before.
 """
 
+import json
 import os
 import re
+import secrets
 import signal
 import stat
 import threading
@@ -47,14 +52,15 @@ from hdpstats._base.validation import real
 from hdpstats._base.work import Prices
 from hdpstats.custodian import log
 from hdpstats.custodian.answering import Exchange, FewerAnswers, kept_for_last
-from hdpstats.custodian.approvals import NotApproved
+from hdpstats.custodian.approvals import Approval, NotApproved
 from hdpstats.custodian.capacity import Clock
+from hdpstats.custodian.files import write_durably
 from hdpstats.custodian.kept_head import held_open
 from hdpstats.custodian.request_costs import StateError
 from hdpstats.custodian.senders import sender_of
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.exchange import ReleaseFile, RequestFile
-from hdpstats.exchange.files import read_bytes
+from hdpstats.exchange.files import Unreadable, read_bytes
 from hdpstats.exchange.release_file import refusal_json
 from hdpstats.sites.messages import NUMBERS, code_of
 from hdpstats.sites.site import HeldData
@@ -63,10 +69,19 @@ SAFE: Final = re.compile(r"[A-Za-z0-9@_+-][A-Za-z0-9@._+-]*")
 """Names of analysts that are names of folders too."""
 
 MOST_FILES: Final = 10_000
-"""Files of a folder that are looked at: the rest wait."""
+"""Files of a folder that wait for their turn at once: the rest come after them."""
+
+MOST_LISTED: Final = 100_000
+"""Files of a folder that are listed, with those that were looked at: the rest wait until some are removed."""
 
 LISTED: Final = 1.0
 """Seconds after which the folders are looked at again, once each had its turn."""
+
+AWAY: Final = "ledger"
+"""The code of a refusal that holds until the ledger is back."""
+
+_WRITTEN: Final = 3
+"""Where the time of its last change is in the mark of a file."""
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
@@ -88,17 +103,18 @@ class Found:
 
     folder: str
     name: str
-    mark: tuple[int, int, int, int]
+    mark: tuple[int, int, int, int, int]
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Waiting:
-    """A request that waits for an approval, or for one that covers more charges in vain than ``again``."""
+    """A request that waits for an approval, or for another one than it has, and why."""
 
     sha256: str
     analyst: str
-    again: int | None
+    approval: Approval | None
+    why: str
 
 
 @final
@@ -142,6 +158,9 @@ class Watch:
         self._exchange, self._clock = Exchange(settings, prices=prices, clock=clock), clock
         self._done: set[Found] = set()
         self._waiting: dict[Found, Waiting] = {}
+        self._failing: dict[Found, str] = {}
+        self._crowded: set[str] = set()
+        self._told = ""
         self._ended = threading.Event()
 
     def end(self) -> None:
@@ -155,7 +174,16 @@ class Watch:
             self._ended.wait(every)
 
     def sweep(self) -> int:
-        """Answer the requests that are in the inbox and were not looked at; return how many were read and are done."""
+        """Answer the requests that are in the inbox and were not looked at; return how many were read and are done.
+
+        What waits afterwards, and why, is kept for the custodian (`hdpstats.custodian.overview`).
+        """
+        try:
+            return self._look()
+        finally:
+            self._tell()
+
+    def _look(self) -> int:
         answered, seen = 0, set[Found]()
         while turns := self._turns(seen):
             listed = self._clock.now()
@@ -174,36 +202,46 @@ class Watch:
         try:
             with _opened(self._inbox) as top:
                 folders = [""] + [name for name in self._settings.analysts if _is_folder(name, top)]
-                listed = [_listed(name, top) for name in folders]
+                listed = [_listed(name, top, self._done, seen) for name in folders]
         except OSError as error:  # of a share that is away: it comes back
             log.write(failed=f"the inbox cannot be looked at: {error.strerror}")
             return []
-        found = {file for files in listed for file in files}
+        found = {file for each in listed for file in (*each.pending, *each.passed)}
         self._done &= found
         self._waiting = {file: asked for file, asked in self._waiting.items() if file in found}
-        pending = [[file for file in files if file not in self._done and file not in seen] for files in listed]
+        self._failing = {file: why for file, why in self._failing.items() if file in found}
+        crowded = {name for name, each in zip(folders, listed, strict=True) if each.is_cut}
+        for name in sorted(crowded - self._crowded):
+            log.write(
+                folder=name,
+                failed=f"it has more than {MOST_FILES} new files, or {MOST_LISTED} in all: some wait; remove old ones",
+            )
+        self._crowded, pending = crowded, [each.pending for each in listed]
         last = kept_for_last(self._settings)
         late = [bool(last) if not name else name in last for name in folders]
         return [turn for is_late in (False, True) for turn in _in_turn(compress(pending, map(is_late.__eq__, late)))]
 
     def _handle(self, file: Found) -> bool:
         """Answer one request, let it wait for its approval, or refuse it; whatever it is, others go on."""
-        asked, name, again, waiting = None, "", None, self._waiting.get(file)
-        if waiting is not None and self._approved(waiting.sha256, waiting.analyst) == waiting.again:
+        asked, name, approval, waiting = None, "", None, self._waiting.get(file)
+        if waiting is not None and self._approved(waiting.sha256, waiting.analyst) == waiting.approval:
             return False
         try:
             asked = self._read(file)
             name = sender_of(self._settings, asked, file.folder or None)
-            again = self._approved(asked.sha256, name)  # before: one that comes meanwhile has it looked at again
+            approval = self._approved(asked.sha256, name)  # before: one that comes meanwhile has it looked at again
+            refused = self._was_refused(file, asked.sha256, name)
             before = partial(self._answers_before, asked.sha256, name)
-            made = self._exchange.answer(asked, analyst=name, carried=True, before=before)
+            made = self._exchange.answer(asked, analyst=name, carried=True, refused=refused, before=before)
         except NotApproved as error:
             if asked is not None:
-                self._waiting[file] = Waiting(sha256=asked.sha256, analyst=name, again=again)
+                self._waiting[file] = Waiting(sha256=asked.sha256, analyst=name, approval=approval, why=str(error))
                 log.write(request="file", found=file.name[:100], sha256=asked.sha256, analyst=name, waits=str(error))
             return False
-        except StateError as error:
-            log.write(request="file", found=file.name[:100], failed=str(error))
+        except (StateError, Unreadable) as error:  # of the site's own files, or of a disk: it comes back
+            if self._failing.get(file) != str(error):
+                log.write(request="file", found=file.name[:100], folder=file.folder, failed=str(error))
+            self._failing[file] = str(error)
             return False
         except FewerAnswers as error:
             log.write(request="file", found=file.name[:100], sha256=asked and asked.sha256, stays=str(error))
@@ -211,7 +249,7 @@ class Watch:
         except HdpError as error:
             code = str(error.facts.get("code", code_of(error)))
             written = self._refuse(file, asked, name, code, why=log.cause(error), numbers=error.facts)
-            written = written and (code != "ledger" or not name)  # of a database that is away: it comes back
+            written = written and (code != AWAY or not name)  # of a database that is away: it comes back
         except Exception as error:
             written = self._refuse(file, asked, name, "failed", why=log.cause(error), numbers={})
         else:
@@ -222,14 +260,48 @@ class Watch:
             self._done.add(file)
         return asked is not None
 
-    def _approved(self, sha256: str, analyst: str) -> int | None:
-        """Return how many charges in vain a request was approved with; None where it was not, or nothing tells."""
+    def _approved(self, sha256: str, analyst: str) -> Approval | None:
+        """Return the approval of a request; None where there is none, or nothing tells."""
         try:
-            approval = self._exchange.approval(sha256, analyst)
+            return self._exchange.approval(sha256, analyst)
         except HdpError as error:
             log.write(failed=f"approvals cannot be read: {log.cause(error)}")
             return None
-        return None if approval is None else approval.again
+
+    def _was_refused(self, file: Found, sha256: str, analyst: str) -> bool:
+        """Whether the outbox has a refusal of a request whose file was not written since.
+
+        A refusal because the ledger was away is none. Where the outbox cannot be looked at, nothing tells.
+
+        Raises
+        ------
+        StateError
+            The outbox cannot be looked at.
+        """
+        try:
+            with _opened(self._outbox) as top, suppress(FileNotFoundError), _below(analyst, top) as folder:
+                name = f"{sha256}.refused.json"
+                since = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime_ns
+                away = (
+                    refusal_json(sha256, AWAY, {}).encode() == read_bytes(name, name="refusal", folder=folder).strip()
+                )
+                return file.mark[_WRITTEN] <= since and not away
+        except (OSError, ArgumentError) as error:
+            message = f"outbox: it cannot be looked at ({log.cause(error)}); nothing was charged"
+            raise StateError(message, argument="outbox") from None
+        return False
+
+    def _tell(self) -> None:
+        """Keep which requests wait, and why, for who asks how the site stands."""
+        found = sorted({(each.sha256, each.analyst, each.why) for each in self._waiting.values()})
+        told = json.dumps([{"request": sha256, "analyst": name, "why": why} for sha256, name, why in found])
+        if told == self._told:
+            return
+        try:
+            write_durably(self._settings.waiting, told)
+            self._told = told
+        except OSError as error:
+            log.write(failed=f"what waits cannot be kept in {self._settings.waiting}: {error.strerror}")
 
     def _answers_before(self, sha256: str, analyst: str) -> int | None:
         """Return how many answers the file has that is in the outbox; None where there is none of this data."""
@@ -240,8 +312,20 @@ class Watch:
         return None
 
     def _read(self, file: Found) -> RequestFile:
-        with _opened(self._inbox) as top, _below(file.folder, top) as folder:
-            content = read_bytes(file.name, name="request", folder=folder)
+        """Read a request.
+
+        Raises
+        ------
+        Unreadable
+            The system does not read it now.
+        HdpError
+            It is none.
+        """
+        try:
+            with _opened(self._inbox) as top, _below(file.folder, top) as folder:
+                content = read_bytes(file.name, name="request", folder=folder)
+        except OSError as error:
+            raise Unreadable(f"inbox: it cannot be looked at: {error.strerror}", argument="inbox") from None
         asked = RequestFile.from_bytes(content, place=file.name)
         log.write(request="file", found=file.name[:100], folder=file.folder, sha256=asked.sha256)
         return asked
@@ -254,25 +338,20 @@ class Watch:
         if asked is None or not analyst:
             return True
         public = {name: number for name, number in numbers.items() if name in NUMBERS}
-        return self._put(analyst, f"{asked.sha256}.refused.json", refusal_json(asked.sha256, code, public) + "\n")
+        refusal = refusal_json(asked.sha256, code, public) + "\n"
+        return self._put(analyst, f"{asked.sha256}.refused.json", refusal, since=file.mark[_WRITTEN])
 
-    def _put(self, analyst: str, name: str, text: str) -> bool:
-        """Put a file into an analyst's folder of the outbox as a whole, for its owner and its group, if it can."""
+    def _put(self, analyst: str, name: str, text: str, *, since: int = 0) -> bool:
+        """Put a file into an analyst's folder of the outbox as a whole, for its owner and its group, if it can.
+
+        It says to be written no earlier than at ``since``: another computer may have another clock.
+        """
         try:
             with _opened(self._outbox) as top:
                 with suppress(FileExistsError):
                     os.mkdir(analyst, 0o750, dir_fd=top)
                 with _below(analyst, top) as folder:
-                    new = f".{name}.{os.getpid()}.new"
-                    with suppress(FileNotFoundError):
-                        os.unlink(new, dir_fd=folder)
-                    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-                    with os.fdopen(os.open(new, flags, 0o640, dir_fd=folder), "wb") as file:
-                        file.write(text.encode())
-                        file.flush()
-                        os.fsync(file.fileno())
-                    os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)
-                    os.fsync(folder)
+                    _write(name, text, folder, since=since)
         except OSError as error:
             log.write(failed=f"{name} was not written: {error.strerror}; the same request again costs nothing")
             return False
@@ -306,6 +385,25 @@ def watch(settings: SiteSettings, inbox: Path, outbox: Path, *, every: float = 5
     with held_open(settings.ledger.place):
         watching.run(pause)
     log.write(event="ended")
+
+
+def _write(name: str, text: str, folder: int, *, since: int) -> None:
+    """Replace a file of an open folder as a whole; of processes of several computers each has a name of its own."""
+    new = f".{name}.{secrets.token_hex(8)}.new"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with os.fdopen(os.open(new, flags, 0o640, dir_fd=folder), "wb") as file:
+            file.write(text.encode())
+            file.flush()
+            if os.fstat(file.fileno()).st_mtime_ns < since:
+                os.utime(file.fileno(), ns=(since, since))
+            os.fsync(file.fileno())
+        os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(new, dir_fd=folder)
+        raise
+    os.fsync(folder)
 
 
 @contextmanager
@@ -342,18 +440,44 @@ def _is_folder(name: str, top: int) -> bool:
     return False
 
 
-def _listed(folder: str, top: int) -> list[Found]:
-    """Return the ordinary files of a folder that may be requests, the oldest first."""
-    found: list[tuple[int, Found]] = []
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Listed:
+    """The ordinary files of a folder that may be requests.
+
+    Attributes
+    ----------
+    pending : list of Found
+        Those that are to be looked at, the oldest first.
+    passed : list of Found
+        Those that were looked at.
+    is_cut : bool
+        Whether there are more.
+    """
+
+    pending: list[Found]
+    passed: list[Found]
+    is_cut: bool
+
+
+def _listed(folder: str, top: int, done: Container[Found], seen: Container[Found]) -> Listed:
+    """Return the files of a folder; those that were looked at take nobody's place."""
+    pending, passed, is_cut = list[Found](), list[Found](), False
     with suppress(OSError), _below(folder, top) as number, os.scandir(number) as entries:
         for entry in entries:
-            if len(found) >= MOST_FILES:
-                break
             if entry.name.startswith(".") or not entry.name.endswith(".json"):
                 continue
+            if len(pending) >= MOST_FILES or len(pending) + len(passed) >= MOST_LISTED:
+                is_cut = True
+                break
             with suppress(OSError):
                 status = entry.stat(follow_symlinks=False)
                 if stat.S_ISREG(status.st_mode):
-                    mark = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
-                    found.append((status.st_mtime_ns, Found(folder=folder, name=entry.name, mark=mark)))
-    return [file for _, file in sorted(found, key=lambda pair: (pair[0], pair[1].name))]
+                    mark = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+                    file = Found(folder=folder, name=entry.name, mark=mark)
+                    (passed if file in done or file in seen else pending).append(file)
+    return Listed(pending=sorted(pending, key=_age), passed=passed, is_cut=is_cut)
+
+
+def _age(file: Found) -> tuple[int, str]:
+    return file.mark[_WRITTEN], file.name

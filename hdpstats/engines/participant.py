@@ -31,6 +31,7 @@ from hdpstats.custodian.approvals import NotApproved
 from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.files import check_file
 from hdpstats.custodian.previewing import check_approved
+from hdpstats.custodian.request_costs import StateError
 from hdpstats.custodian.senders import sender_of
 from hdpstats.custodian.serving import protect_memory
 from hdpstats.custodian.settings import SiteSettings
@@ -211,6 +212,8 @@ class Participant:
             return name
         try:
             return sender_of(settings, asked, name)
+        except StateError:  # of a key that cannot be read now
+            raise
         except HdpError as error:
             raise _Refused("unknown-analyst", error) from None
 

@@ -45,6 +45,10 @@ class FileSignature:
                 raise ArgumentError("signature must have a key of 16 and a value of 128 digits", argument="signature")
 
 
+class Unreadable(ArgumentError):  # noqa: N818  (what a caller needs to know of it)
+    """The system does not read a file now: it is not there, is not to be read by this process, or its disk fails."""
+
+
 def read_bytes(path: Place, *, name: str, folder: int | None = None) -> bytes:
     """Return the bytes of an ordinary file, as many as are read at most and one more.
 
@@ -52,8 +56,10 @@ def read_bytes(path: Place, *, name: str, folder: int | None = None) -> bytes:
 
     Raises
     ------
+    Unreadable
+        There is no such file, or the system cannot read it now.
     ArgumentError
-        There is no such file, or it is none.
+        It is no ordinary file.
     """
     place = Path(path)
     try:
@@ -64,7 +70,7 @@ def read_bytes(path: Place, *, name: str, folder: int | None = None) -> bytes:
                 raise ArgumentError(f"{name}: {shown(str(place))} is not an ordinary file", argument=name)
             return file.read(LONGEST + 1)
     except OSError as error:
-        raise ArgumentError(f"{name}: {shown(str(place))} cannot be read: {error.strerror}", argument=name) from None
+        raise Unreadable(f"{name}: {shown(str(place))} cannot be read: {error.strerror}", argument=name) from None
 
 
 def fields_in(content: bytes, *, name: str, format: str, place: Place) -> tuple[dict[str, Any], str]:  # noqa: A002

@@ -3,7 +3,7 @@
 import yaml
 
 import hdpstats.api as hdp
-from hdpstats.custodian import SiteSettings, answering, kept_head
+from hdpstats.custodian import SiteSettings, answering, kept_head, previewing
 from hdpstats.exchange import ReleaseFile, RequestFile, read_result
 from hdpstats.records import codec
 from hdpstats.sites import Site
@@ -95,7 +95,7 @@ class Place:
             if not ReleaseFile.is_at(self.release, request=asked, held=held):
                 self.release.unlink()  # which no answer to another request, or of other data, replaces
         if by is not None and "sha256" not in options:
-            options["sha256"] = RequestFile.read(self.request).sha256
+            options["sha256"] = seen(self, self.request, **{k: v for k, v in options.items() if k in LOOKING})
         return answering.answer(self.settings, self.request, self.release, **{"prices": PRICES, "by": by} | options)
 
     def read(self, **options):
@@ -106,3 +106,19 @@ def write_whole(path, fields):
     """Write a release file anew, as whoever alters one can: with its hash, and without a signature."""
     rest = {name: value for name, value in fields.items() if name not in ("sha256", "signature")}
     path.write_text(codec.dumps({**rest, "sha256": codec.sha256(rest)}) + "\n")
+
+
+LOOKING = ("analyst", "public")
+
+
+def seen(place, request, **options):
+    """Return the hash that a custodian reads in the dry run of a request."""
+    found = previewing.looked_at(place.settings, request, **options)
+    sha256 = previewing.proposed(place.settings, found).sha256
+    assert f"; its SHA-256: {sha256}\n" in previewing.in_words(place.settings, found)
+    return sha256
+
+
+def with_entries(place, **entries):
+    """Write settings anew, as a custodian does after an approval."""
+    place.file.write_text(yaml.safe_dump({**yaml.safe_load(place.file.read_text()), **entries}, sort_keys=False))

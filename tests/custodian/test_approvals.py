@@ -13,8 +13,9 @@ from hdpstats.custodian import SiteSettings, approvals, approve, overview, previ
 from hdpstats.custodian.approvals import NotApproved
 from hdpstats.custodian.previewing import PreviewSite
 from hdpstats.exchange import RequestFile, questions
+from hdpstats.ledger import Ledger
 from hdpstats.sites import LocalSite
-from tests.custodian.asked_by_files import SIMPLE, Place
+from tests.custodian.asked_by_files import SIMPLE, Place, seen, with_entries
 from tests.custodian.institution import EVERYTHING
 from tests.custodian.people import PRIVATE, SCHEMA
 
@@ -25,23 +26,50 @@ def place(tmp_path):
 
 
 def shown(place, **options):
-    """Return the hash that a custodian reads in the dry run."""
-    return preview(place.settings, place.request, **options).splitlines()[0].split()[1].rstrip(",")
+    return seen(place, place.request, **options)
 
 
 def test_a_file_that_was_exchanged_after_it_was_looked_at_is_not_approved(place):
     place.ask(*SIMPLE)
-    seen = shown(place, analyst="ann")
+    before = shown(place, analyst="ann")
     place.ask("describe", ["x", "secret"], {"epsilon": 50})
     with pytest.raises(hdp.ArgumentError, match="all 64 digits"):
-        place.answer(analyst="ann", by="Dr Bos", sha256=seen)
-    for sha256 in (seen, shown(place, analyst="ann")[:12]):
+        place.answer(analyst="ann", by="Dr Bos", sha256=before)
+    for sha256 in (before, shown(place, analyst="ann")[:12]):
         with pytest.raises(hdp.ArgumentError, match="all 64 digits"):
             approve(place.settings, place.request, by="Dr Bos", sha256=sha256, analyst="ann")
     with pytest.raises(hdp.ArgumentError, match="given together"):
         place.answer(analyst="ann", by="Dr Bos", sha256=None)
     assert not place.settings.approvals.exists() or not place.settings.approvals.read_text()
     assert place.spent == 0
+
+
+def test_what_changed_since_the_dry_run_is_not_approved(place, monkeypatch):
+    """Be it the settings, the version of the data, what was charged in vain, or the version that asks."""
+    place.ask(*SIMPLE)
+    entries = yaml.safe_load(place.file.read_text())
+    for changed in (
+        {"ledger": entries["ledger"] | {"version": 2}},
+        {"analysts": entries["analysts"] | {"ann": EVERYTHING | {"columns": ["x", "g", "secret"]}}},
+    ):
+        before = shown(place, analyst="ann")
+        with_entries(place, **changed)
+        with pytest.raises(hdp.ArgumentError, match="is not what was looked at"):
+            approve(place.settings, place.request, by="Dr Bos", sha256=before, analyst="ann")
+    before = shown(place, analyst="ann")
+    for target, name, value in (
+        (Ledger, "in_vain", lambda *_: 1),
+        (Ledger, "owed", lambda *_: 1),
+        (approvals, "__version__", "9.9.9"),
+    ):
+        with monkeypatch.context() as patched:
+            patched.setattr(target, name, value)
+            with pytest.raises(hdp.ArgumentError, match="is not what was looked at"):
+                approve(place.settings, place.request, by="Dr Bos", sha256=before, analyst="ann")
+    with pytest.raises(hdp.ArgumentError, match="is not what was looked at"):
+        approve(place.settings, place.request, by="Dr Bos", sha256=before, analyst="bob")
+    assert not place.settings.approvals.exists()
+    assert approve(place.settings, place.request, by="Dr Bos", sha256=before, analyst="ann").version == 2
 
 
 def test_an_approval_is_for_one_analyst_and_one_version_of_the_data(place):
@@ -60,7 +88,6 @@ def test_an_approval_is_for_one_analyst_and_one_version_of_the_data(place):
 
 def test_an_approval_is_for_one_data_set_of_an_account(place):
     place.ask(*SIMPLE)
-    sha256 = shown(place, analyst="ann")
     place.answer(analyst="ann", by="Dr Bos")
     ledger = place.ledger
     place_of_both = place.file.with_name("ledger.db")
@@ -72,7 +99,7 @@ def test_an_approval_is_for_one_data_set_of_an_account(place):
     with pytest.raises(NotApproved):
         place.answer(analyst="ann")
     assert ledger.spent.epsilon == 0.5
-    place.answer(analyst="ann", by="Dr Bos", sha256=sha256)
+    place.answer(analyst="ann", by="Dr Bos")
     assert ledger.spent.epsilon == 1
     lines = place.settings.request_costs.read_text().splitlines()
     assert [json.loads(line)["dataset"] for line in lines] == ["trial", "other"]
@@ -198,9 +225,9 @@ def test_an_approval_is_of_the_bytes_that_are_answered(place, monkeypatch):
         place.ask("describe", ["x", "secret"], {"epsilon": 50})
         return read(content, **options)
 
-    asked = RequestFile.read(place.request)
+    asked, approved = RequestFile.read(place.request), shown(place, analyst="ann")
     monkeypatch.setattr(RequestFile, "from_bytes", exchanged)
-    made = place.answer(analyst="ann", by="Dr Bos", sha256=asked.sha256)
+    made = place.answer(analyst="ann", by="Dr Bos", sha256=approved)
     assert len(times) == 1
     assert made.request_sha256 == asked.sha256
     assert place.spent == 0.5
@@ -208,11 +235,6 @@ def test_an_approval_is_of_the_bytes_that_are_answered(place, monkeypatch):
 
 PERSONS = {"unit": "person", "max_rows_per_unit": 3, "n_max": 500}
 FITS = {"mechanisms": "all", "models": ["regression"], "columns": ["x", "g"], "epsilon": 2}
-
-
-def with_entries(place, **entries):
-    """Write settings anew, as a custodian does after an approval."""
-    place.file.write_text(yaml.safe_dump({**yaml.safe_load(place.file.read_text()), **entries}, sort_keys=False))
 
 
 @pytest.mark.parametrize(

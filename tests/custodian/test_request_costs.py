@@ -7,13 +7,14 @@ import os
 import pytest
 
 import hdpstats.api as hdp
-from hdpstats.custodian import files
+from hdpstats.custodian import files, open_site, request_costs
 from hdpstats.custodian.files import append_line, read_lines
 from hdpstats.exchange import questions
 from hdpstats.ledger import Ledger
 from hdpstats.sites import LocalSite
-from tests.custodian.asked_by_files import SIMPLE, Place
+from tests.custodian.asked_by_files import SIMPLE, Place, Seen
 from tests.custodian.institution import EVERYTHING
+from tests.custodian.people import PUBLIC
 
 
 @pytest.fixture
@@ -53,6 +54,56 @@ def test_another_request_has_its_own_costs(place):
         place.answer()
         place.release.unlink()  # that of another request is not replaced
     assert place.spent == 1
+
+
+def lines_of(place):
+    return place.settings.request_costs.read_text().splitlines()
+
+
+def test_copies_that_ask_the_same_add_no_line(place):
+    asked = place.ask(*SIMPLE)
+    place.answer()
+    for number in range(5):
+        dataclasses.replace(asked, version=f"0.0.{number}").write(place.request)
+        place.answer()
+    assert (place.spent, len(lines_of(place))) == (0.5, 1)
+
+
+def test_what_was_released_over_a_network_is_written_down_once(place):
+    asked = place.ask(*SIMPLE)
+    asked.question.ask(hdp.Study(private=Seen(open_site(place.settings)), public=PUBLIC))
+    assert (place.spent, place.settings.request_costs.exists()) == (0.5, False)
+    for number in range(3):
+        dataclasses.replace(asked, version=f"0.0.{number}").write(place.request)
+        place.answer()
+    assert (place.spent, len(lines_of(place))) == (0.5, 1)
+
+
+def test_lines_of_other_requests_are_not_parsed(place, monkeypatch):
+    place.ask(*SIMPLE)
+    place.answer()
+    line = json.loads(lines_of(place)[0])
+    others = [{**line, "request": f"{number:064x}", "query": f"{number:064x}"} for number in range(2000)]
+    with place.settings.request_costs.open("a") as file:
+        file.writelines(json.dumps(each) + "\n" for each in others)
+    parsed, cost = [], request_costs._cost
+    monkeypatch.setattr(request_costs, "_cost", lambda fields: parsed.append(fields["request"]) or cost(fields))
+    ledger = place.ledger
+    costs = request_costs.RequestCosts(
+        place.settings, ledger, line["request"], "ann", most=hdp.Budget(1), terms=open_site(place.settings).terms
+    )
+    assert set(parsed) == {line["request"]}
+    assert not costs.only_of_other_data
+
+
+def test_a_line_that_is_none_is_noticed_among_others(place):
+    place.ask(*SIMPLE)
+    place.answer()
+    whole = place.settings.request_costs.read_text()
+    for damaged in (whole.replace("}", "", 1), whole.replace('"request"', '"reqvest"'), "\0" * 100 + "\n"):
+        place.settings.request_costs.write_text(damaged + whole)
+        with pytest.raises(hdp.ArgumentError, match="cannot be read"):
+            place.answer()
 
 
 def test_what_is_refused_before_a_charge_is_taken_back(tmp_path, monkeypatch):
@@ -112,6 +163,25 @@ def test_a_power_cut_while_a_line_is_written_stops_nobody(place, cut):
     for path in (place.settings.approvals, place.settings.request_costs):
         assert len([json.loads(line) for line in path.read_text().splitlines()]) == 2
     assert "Cox" not in place.settings.approvals.read_text()
+
+
+@pytest.mark.parametrize("lines", [2, 3])
+def test_zeros_over_whole_lines_are_no_torn_end(place, lines):
+    """What was charged there is not known any more."""
+    kind, what, options = SIMPLE
+    for replicate in range(1, 5):
+        place.ask(kind, what, options | {"replicate": replicate})
+        place.answer(by="Dr Bos")
+    place.release.unlink()
+    place.ask(kind, what, options | {"replicate": 9})
+    for path in (place.settings.approvals, place.settings.request_costs):
+        whole = path.read_bytes()
+        kept = b"".join(whole.splitlines(keepends=True)[:-lines])
+        path.write_bytes(kept + b"\0" * (len(whole) - len(kept)))
+        with pytest.raises(hdp.ArgumentError, match="cannot be read"):
+            place.answer(by="Dr Bos")
+        path.write_bytes(whole)
+    assert place.spent == 2
 
 
 def test_a_cost_is_on_the_disk_as_a_whole_before_its_charge(place, monkeypatch):

@@ -1,6 +1,7 @@
 """A site that is asked by files: one exchange, one charge, one draw, and the result that a later fit returns."""
 
 import json
+import re
 import shutil
 
 import numpy as np
@@ -447,10 +448,13 @@ def test_the_command_line_asks_answers_and_reads(tmp_path, capsys, monkeypatch):
     assert main([*asking, *more, "--out", str(place.request)]) == 0
     site = ["site", "answer", str(place.file), str(place.request)]
     assert main([*site, "--dry-run"]) == 0
-    assert "asks for describe: 'x', 'g'; by 'y'; quantiles False" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "asks for describe: 'x', 'g'; by 'y'; quantiles False" in shown
     assert main([*site, "--dry-run", "--approve", "Dr Bos"]) == 2
     assert main(site) == 2
-    approved = ["--approve", "Dr Bos", "--sha256", RequestFile.read(place.request).sha256]
+    request = RequestFile.read(place.request).sha256
+    assert main([*site, "--out", str(place.release), "--approve", "Dr Bos", "--sha256", request]) == 2
+    approved = ["--approve", "Dr Bos", "--sha256", re.search("its SHA-256: ([0-9a-f]{64})", shown)[1]]
     assert main([*site, "--out", str(place.release), *approved]) == 0
     assert main(["result", str(place.request), str(place.release), "--out", files["result.json"]]) == 0
     direct = hdp.describe(

@@ -6,23 +6,24 @@ import os
 import signal
 import stat
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from fractions import Fraction
 
 import pytest
 import yaml
 
 import hdpstats.api as hdp
-from hdpstats.custodian import SiteSettings, answering, approve, overview, request_costs
+from hdpstats.custodian import SiteSettings, answering, approvals, approve, overview, preview, request_costs, watching
 from hdpstats.custodian.answering import ENDED
 from hdpstats.custodian.capacity import Clock
+from hdpstats.custodian.files import append_line
 from hdpstats.custodian.request_costs import CARRIED_AGAIN
 from hdpstats.custodian.watching import Watch
 from hdpstats.exchange import RequestFile, read_result
 from hdpstats.ledger import Ledger, SigningKey
 from hdpstats.sites import LocalSite
 from tests import forked
-from tests.custodian.asked_by_files import PRICES, QUESTIONS, SIMPLE, STUDY, Place
+from tests.custodian.asked_by_files import PRICES, QUESTIONS, SIMPLE, STUDY, Place, seen, with_entries
 from tests.custodian.institution import EVERYTHING, open_account
 from tests.custodian.people import PRIVATE, SCHEMA
 from tests.waiting import until
@@ -42,6 +43,9 @@ class Folders(Place):
     def put(self, name, kind=SIMPLE, *, folder="ann", **options):
         asked = hdp.request(kind[0], kind[1], STUDY, path=self.inbox / folder / name, **kind[2], **options)
         return asked, self.outbox / "ann" / f"{asked.sha256}.json"
+
+    def approve(self, path, *, by="Dr Bos", analyst="ann"):
+        return approve(self.settings, path, by=by, sha256=seen(self, path, analyst=analyst), analyst=analyst)
 
     def watch(self):
         return Watch(self.settings, self.inbox, self.outbox, prices=PRICES)
@@ -106,6 +110,52 @@ def test_a_refusal_is_one_of_the_services_codes_and_holds_until_the_file_changes
     assert place.spent == 0
 
 
+RAISED = {"analysts": {"ann": EVERYTHING | {"epsilon": 5}, "bob": EVERYTHING | {"epsilon": 1}}}
+
+
+def test_what_was_refused_is_charged_once_somebody_approved_it(place):
+    asked, release = place.put("one.json", ("describe", ["x", "g"], {"epsilon": 3}))
+    place.watch().sweep()
+    refused = release.with_name(f"{asked.sha256}.refused.json")
+    assert refused.exists()
+    with_entries(place, **RAISED)
+    watch = place.watch()
+    assert (watch.sweep(), watch.sweep(), place.spent, refused.exists()) == (0, 0, 0, True)
+    said = overview(place.settings, requests=place.inbox)
+    assert "at the last look of a watched folder it waited, from ann" in said
+    assert "it was refused before" in said
+    place.approve(place.inbox / "ann" / "one.json", by="Dr Bos")
+    assert (watch.sweep(), place.spent, release.exists(), refused.exists()) == (1, 3, True, False)
+    assert "it waited" not in overview(place.settings, requests=place.inbox)
+
+
+def test_what_was_refused_is_not_charged_to_another_account(place):
+    place.put("one.json", ("describe", ["x", "g"], {"epsilon": 3}))
+    place.watch().sweep()
+    entries = yaml.safe_load(place.file.read_text())
+    entries["ledger"] |= {"dataset": "second trial", "epsilon": 10}
+    with_entries(place, **entries | RAISED)
+    open_account(yaml.safe_load(place.file.read_text()), place.file.parent)
+    assert place.watch().sweep() == 0
+    for dataset in ("trial", "second trial"):
+        assert hdp.Ledger.open_existing(place.file.with_name("ledger.db"), dataset=dataset).spent.epsilon == 0
+
+
+def test_who_writes_a_refused_request_again_asks_anew(place):
+    kind = ("describe", ["x", "g"], {"epsilon": 3})
+    asked, release = place.put("one.json", kind)
+    path, refused = place.inbox / "ann" / "one.json", release.with_name(f"{asked.sha256}.refused.json")
+    os.utime(path, ns=(0, 2**62))  # of a computer with another clock
+    place.watch().sweep()
+    with_entries(place, **RAISED)
+    for changed in (lambda: path.chmod(0o600), lambda: path.rename(path.with_name("two.json"))):
+        changed()
+        assert (place.watch().sweep(), place.spent) == (0, 0)
+    os.utime(refused, ns=(0, 1))
+    place.put("one.json", kind)
+    assert (place.watch().sweep(), place.spent, release.exists()) == (2, 3, True)
+
+
 def test_files_that_are_no_requests_stop_nobody(place):
     for folder in (place.inbox, place.inbox / "ann"):
         (folder / "garbage.json").write_text("{" * 10_000)
@@ -141,12 +191,12 @@ def test_no_link_leads_out_of_the_folders(place, tmp_path):
 
 def test_requests_wait_for_their_approval(tmp_path):
     place = Folders(tmp_path, requests={"approval": "required"})
-    asked, release = place.put("one.json")
+    _, release = place.put("one.json")
     watch = place.watch()
     watch.sweep()
     assert (watch.sweep(), place.spent, answers(place)) == (0, 0, [])
     request = place.inbox / "ann" / "one.json"
-    approve(place.settings, request, by="Dr Bos", sha256=asked.sha256, analyst="ann")
+    place.approve(request, by="Dr Bos")
     assert watch.sweep() == 1
     assert release.exists()
     assert place.spent == 0.5
@@ -154,14 +204,14 @@ def test_requests_wait_for_their_approval(tmp_path):
 
 def test_an_approval_that_comes_while_its_request_is_found_to_wait_is_seen(tmp_path, monkeypatch):
     place = Folders(tmp_path, requests={"approval": "required"})
-    asked, release = place.put("one.json")
+    _, release = place.put("one.json")
     request, answered = place.inbox / "ann" / "one.json", answering.Exchange.answer
 
     def approved_afterwards(self, *positional, **options):
         try:
             return answered(self, *positional, **options)
         finally:
-            approve(place.settings, request, by="Dr Bos", sha256=asked.sha256, analyst="ann")
+            place.approve(request, by="Dr Bos")
 
     watch = place.watch()
     with monkeypatch.context() as patched:
@@ -172,39 +222,87 @@ def test_an_approval_that_comes_while_its_request_is_found_to_wait_is_seen(tmp_p
 
 def test_what_was_charged_in_vain_waits_for_another_approval(tmp_path, monkeypatch):
     place = Folders(tmp_path, requests={"approval": "required"})
-    asked, release = place.put("one.json")
+    _, release = place.put("one.json")
     request = place.inbox / "ann" / "one.json"
 
     def killed(self, pace, prepared):
         raise KeyboardInterrupt
 
-    approve(place.settings, request, by="Dr Bos", sha256=asked.sha256, analyst="ann")
+    place.approve(request, by="Dr Bos")
     with monkeypatch.context() as patched:
         patched.setattr(LocalSite, "_compute", killed)
         with pytest.raises(KeyboardInterrupt):
             place.watch().sweep()
     watch = place.watch()
     assert (watch.sweep(), watch.sweep(), answers(place), place.spent) == (0, 0, [], 0.5)
-    approve(place.settings, request, by="Dr Cox", sha256=asked.sha256, analyst="ann")
+    place.approve(request, by="Dr Cox")
     assert (watch.sweep(), release.exists()) == (1, True)
 
 
 def test_a_request_that_ends_the_process_each_time_is_charged_few_times(place, monkeypatch):
     """As one does that takes more memory than there is, where the system starts the process anew."""
-    asked, release = place.put("one.json")
+    _, release = place.put("one.json")
     vain = [CARRIED_AGAIN + 1]  # charges whose process was ended
     monkeypatch.setattr(Ledger, "in_vain", lambda *_: vain[0])
     watch = place.watch()
     assert (watch.sweep(), watch.sweep(), place.spent, answers(place)) == (0, 0, 0, [])
-    approve(place.settings, place.inbox / "ann" / "one.json", by="Dr Bos", sha256=asked.sha256, analyst="ann")
+    place.approve(place.inbox / "ann" / "one.json", by="Dr Bos")
     assert (watch.sweep(), release.exists()) == (1, True)
     vain[0] = CARRIED_AGAIN
     place.put("two.json", ("describe", ["x"], {"epsilon": 0.25}))
     assert watch.sweep() == 1
 
 
+def ended(place, patched, times=1):
+    """Have processes end that look into the folders and compute."""
+    for _ in range(times):
+        child = os.fork()
+        if not child:
+            patched.setattr(LocalSite, "_compute", lambda *_: os._exit(9))
+            place.watch().sweep()
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+
+
+@pytest.mark.parametrize("approval", ["none", "required"])
+@pytest.mark.filterwarnings("ignore:this release was charged")
+def test_what_others_were_charged_in_vain_is_charged_once_somebody_approved_it(tmp_path, monkeypatch, approval):
+    """Who receives their release is charged it too: more than the request says."""
+    place = Folders(tmp_path, **CAPPED, requests={"approval": approval})
+    kind, path, other = ("describe", ["x", "g"], {"epsilon": 0.25}), place.inbox / "ann" / "b.json", None
+    asked, release = place.put("b.json", kind, folder="bob")
+    sign = place.approve
+    other = place.inbox / "bob" / "b.json"
+    sign(other, analyst="bob")
+    ended(place, monkeypatch)
+    other.rename(other.with_suffix(".later"))
+    place.put("b.json", kind)
+    if approval == "required":  # given when nothing had been charged for others
+        before = approvals.approval_of(place.settings, place.watch()._exchange._site, asked.sha256, "bob")
+        line = asdict(before) | {"analyst": "ann", "settings": {**before.settings, "may receive": "epsilon 2, delta 0"}}
+        append_line(place.settings.approvals, json.dumps(line) + "\n")
+    watch = place.watch()
+    assert (watch.sweep(), place.spent, place.ledger.spent_by("ann").epsilon) == (0, 0.25, 0)
+    assert "waited, from ann: approve must be given" in overview(place.settings, requests=place.inbox)
+    words = preview(place.settings, path, analyst="ann")
+    assert "is charged epsilon = 0.25, delta = 0 besides" in words
+    assert "waits until" in words or "approves it anew" in words
+    first = sign(path, analyst="ann")
+    assert sum(first.besides.values()) == 1
+    other.with_suffix(".later").rename(other)
+    path.rename(path.with_suffix(".later"))
+    sign(other, analyst="bob")
+    ended(place, monkeypatch)  # which the approval does not cover
+    path.with_suffix(".later").rename(path)
+    other.unlink()
+    assert (watch.sweep(), place.spent, place.ledger.spent_by("ann").epsilon) == (0, 0.5, 0)
+    assert sum(sign(path, analyst="ann").besides.values()) == 2
+    assert (watch.sweep(), release.exists(), place.spent) == (1, True, 0.75)
+    assert place.ledger.spent_by("ann").epsilon == 0.75
+
+
 def test_old_requests_are_not_charged_at_another_version_of_the_data(place):
-    asked, release = place.put("one.json")
+    _, release = place.put("one.json")
     place.watch().sweep()
     first = release.read_bytes()
     entries = yaml.safe_load(place.file.read_text())
@@ -214,13 +312,31 @@ def test_old_requests_are_not_charged_at_another_version_of_the_data(place):
     assert (watch.sweep(), place.spent, release.read_bytes()) == (0, 0.5, first)
     place.put("two.json", (*SIMPLE[:2], {"epsilon": 0.25, "replicate": 2}))
     assert (watch.sweep(), place.spent) == (1, 0.75)
-    approve(place.settings, place.inbox / "ann" / "one.json", by="Dr Bos", sha256=asked.sha256, analyst="ann")
+    place.approve(place.inbox / "ann" / "one.json", by="Dr Bos")
     assert (watch.sweep(), place.spent, release.read_bytes() != first) == (1, 1.25, True)
+
+
+def test_another_replicate_of_an_old_fit_is_charged_at_another_version_of_the_data(place):
+    """All its queries are others: none is an old one. One that another request asked before is."""
+    fit = ("logit", QUESTIONS["logit"][1], {"epsilon": 0.5})
+    place.put("one.json", fit)
+    assert place.watch().sweep() == 1
+    spent = place.spent
+    entries = yaml.safe_load(place.file.read_text())
+    with_entries(place, ledger=entries["ledger"] | {"version": 2})
+    watch = place.watch()
+    changed, _ = place.put("one.json", fit)
+    path = place.inbox / "ann" / "one.json"
+    replace(changed, version="0.0.9").write(path)
+    assert (watch.sweep(), place.spent) == (0, spent)
+    assert "charged for other data" in preview(place.settings, path, analyst="ann")
+    place.put("two.json", (*fit[:2], fit[2] | {"replicate": 2}))
+    assert (watch.sweep(), place.spent) == (1, 2 * spent)
 
 
 def test_old_requests_are_not_charged_to_another_account(place):
     """As where other people, or a new ledger, come to a site whose inbox has what was asked before."""
-    asked, _ = place.put("one.json")
+    place.put("one.json")
     place.watch().sweep()
     entries = yaml.safe_load(place.file.read_text())
     entries["ledger"] |= {"dataset": "second trial", "epsilon": 10}
@@ -229,7 +345,7 @@ def test_old_requests_are_not_charged_to_another_account(place):
     spent = lambda: hdp.Ledger.open_existing(place.file.with_name("ledger.db"), dataset="second trial").spent.epsilon  # noqa: E731
     assert (place.watch().sweep(), spent()) == (0, 0)
     assert "waits for approval, as it was charged" in overview(place.settings, requests=place.inbox)
-    approve(place.settings, place.inbox / "ann" / "one.json", by="Dr Bos", sha256=asked.sha256, analyst="ann")
+    place.approve(place.inbox / "ann" / "one.json", by="Dr Bos")
     assert (place.watch().sweep(), spent()) == (1, Fraction(1, 2))
     (place.inbox / "ann" / "one.json").unlink()
     place.put("two.json", (*SIMPLE[:2], {"epsilon": 0.25}))
@@ -242,7 +358,7 @@ def test_old_requests_are_not_charged_under_other_terms(tmp_path):
     place = Folders(tmp_path, persons=persons)
     PRIVATE.assign(person=range(len(PRIVATE))).to_parquet(tmp_path / "rows.parquet")
     path = place.inbox / "ann" / "one.json"
-    asked = hdp.request("describe", ["x"], hdp.Study(schema=SCHEMA, **persons), epsilon=0.5, path=path)
+    hdp.request("describe", ["x"], hdp.Study(schema=SCHEMA, **persons), epsilon=0.5, path=path)
     assert (place.watch().sweep(), place.spent) == (1, 0.5)
     entries = yaml.safe_load(place.file.read_text())
     entries["persons"]["n_max"] = 600
@@ -251,7 +367,7 @@ def test_old_requests_are_not_charged_under_other_terms(tmp_path):
     assert "as it was charged for other data, at another version of them or under other terms" in overview(
         place.settings, requests=place.inbox
     )
-    approve(place.settings, path, by="Dr Bos", sha256=asked.sha256, analyst="ann")
+    place.approve(path, by="Dr Bos")
     assert (place.watch().sweep(), place.spent) == (1, 1)
 
 
@@ -268,13 +384,26 @@ def test_what_was_released_for_another_request_is_not_charged_at_another_version
     assert (place.watch().sweep(), place.spent) == (0, 0.5)
 
 
-def test_what_an_outbox_that_is_away_did_not_take_is_put_there_when_it_is_back(place):
+def test_what_an_outbox_that_is_away_did_not_take_is_put_there_when_it_is_back(place, monkeypatch):
     asked, release = place.put("one.json")
     refused, refusal = place.put("two.json", ("describe", ["x", "g"], {"epsilon": 3}))
     watch, away = place.watch(), place.outbox.with_name("away")
     place.outbox.rename(away)
-    watch.sweep()
-    assert (watch.sweep(), place.spent) == (2, 0.5)
+    assert (watch.sweep(), place.spent, answers(place)) == (0, 0, [])  # which requests were refused is not known
+    answered = answering.Exchange.answer
+
+    def taken_away(self, *positional, **options):
+        try:
+            return answered(self, *positional, **options)
+        finally:
+            place.outbox.rename(away)
+
+    monkeypatch.setattr(answering.Exchange, "answer", taken_away)
+    for _ in range(2):  # the first, and the second, is answered when the outbox is there, and not when it is written
+        away.rename(place.outbox)
+        assert watch.sweep() == 1
+    assert place.spent == 0.5
+    monkeypatch.undo()
     away.rename(place.outbox)
     assert (watch.sweep(), watch.sweep(), place.spent) == (2, 0, 0.5)
     assert release.exists()
@@ -346,8 +475,8 @@ def test_who_ends_processes_comes_after_the_others(place, monkeypatch):
 
 def test_files_of_the_site_that_cannot_be_used_refuse_no_request(tmp_path, monkeypatch):
     place = Folders(tmp_path, requests={"approval": "required"})
-    asked, release = place.put("one.json")
-    approve(place.settings, place.inbox / "ann" / "one.json", by="Dr Bos", sha256=asked.sha256)
+    _, release = place.put("one.json")
+    place.approve(place.inbox / "ann" / "one.json", by="Dr Bos")
     watch, approvals = place.watch(), place.settings.approvals
     good = approvals.read_text()
     approvals.write_text(good[:-5])  # as it is while somebody edits it
@@ -359,8 +488,108 @@ def test_files_of_the_site_that_cannot_be_used_refuse_no_request(tmp_path, monke
     assert (watch.sweep(), release.exists()) == (1, True)
 
 
-def full_disk(*_):
+def full_disk(*_, **__):
     raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("code", [errno.EACCES, errno.EIO, errno.EMFILE, errno.ESTALE])
+def test_a_file_that_the_system_does_not_read_now_is_read_later(place, monkeypatch, caplog, code):
+    _, release = place.put("one.json")
+    watch, opened = place.watch(), os.open
+
+    def failing(path, *rest, **options):
+        if str(path) == "one.json":
+            raise OSError(code, os.strerror(code))
+        return opened(path, *rest, **options)
+
+    with monkeypatch.context() as patched, caplog.at_level("INFO"):
+        patched.setattr(os, "open", failing)
+        assert (watch.sweep(), watch.sweep(), answers(place)) == (0, 0, [])
+    assert sum(os.strerror(code) in str(each.msg) + str(each.__dict__) for each in caplog.records) == 1
+    assert (watch.sweep(), release.exists(), place.spent) == (1, True, 0.5)
+
+
+def test_a_folder_that_is_away_when_its_files_are_read_loses_none(place, monkeypatch):
+    _, release = place.put("one.json")
+    watch, folder = place.watch(), place.inbox / "ann"
+    turns = watch._turns
+
+    def away(seen):
+        found = turns(seen)
+        if folder.exists():
+            folder.rename(folder.with_name("away"))
+        return found
+
+    monkeypatch.setattr(watch, "_turns", away)
+    assert watch.sweep() == 0
+    monkeypatch.undo()
+    folder.with_name("away").rename(folder)
+    assert (watch.sweep(), release.exists()) == (1, True)
+
+
+def test_a_key_that_is_away_refuses_no_request(tmp_path):
+    tmp_path.chmod(0o700)
+    keys = {name: SigningKey.generate().write(tmp_path / name) for name in ("ann", "bob")}
+    place = Folders(tmp_path, **CAPPED, requests={"keys": {name: str(public) for name, (_, public) in keys.items()}})
+    _, release = place.put("one.json", key=keys["ann"][0])
+    watch = place.watch()
+    for name in keys:
+        public = tmp_path / f"{name}.pub"
+        text = public.read_text()
+        public.unlink()
+        assert (watch.sweep(), answers(place)) == (0, [])
+        public.write_text(text[:40])
+        assert (watch.sweep(), answers(place)) == (0, [])
+        public.write_text(text)
+    assert (watch.sweep(), release.exists()) == (1, True)
+
+
+def test_files_that_were_looked_at_take_nobodys_place(place, monkeypatch, caplog):
+    monkeypatch.setattr(watching, "MOST_FILES", 3)
+    for number in range(7):
+        (place.inbox / f"garbage-{number}.json").write_text("{")
+        os.utime(place.inbox / f"garbage-{number}.json", ns=(0, number))
+    _, release = place.put("one.json", folder=".")
+    watch = place.watch()
+    read, handled = watch._handle, []
+    monkeypatch.setattr(watch, "_handle", lambda file: handled.append(file.name) or read(file))
+    with caplog.at_level("INFO"):
+        watch.sweep()
+        watch.sweep()
+    assert sorted(handled) == sorted([*(f"garbage-{number}.json" for number in range(7)), "one.json"])
+    assert sum("new files" in str(each.__dict__) for each in caplog.records) == 1
+    monkeypatch.setattr(watching, "MOST_LISTED", 4)
+    (place.inbox / "late.json").write_text("{")
+    with caplog.at_level("INFO"):
+        watch.sweep()
+    assert sum("new files" in str(each.__dict__) for each in caplog.records) == 2
+    assert not release.exists()
+
+
+def test_processes_of_several_computers_write_under_names_of_their_own(place, monkeypatch):
+    names, opened = [], os.open
+    monkeypatch.setattr(
+        os, "open", lambda path, *more, **options: names.append(str(path)) or opened(path, *more, **options)
+    )
+    _, release = place.put("one.json")
+    for _ in range(2):
+        place.watch().sweep()
+    new = [name for name in names if name.startswith(f".{release.name}.") and name.endswith(".new")]
+    assert len(set(new)) == len(new) == 2
+    monkeypatch.setattr(os, "rename", full_disk)
+    place.watch().sweep()
+    assert answers(place) == [f"ann/{release.name}"]
+
+
+def test_a_file_that_is_written_again_within_one_tick_is_another_one(place):
+    path = place.inbox / "ann" / "one.json"
+    path.write_text("{" * 10)
+    before = path.stat()
+    watch = place.watch()
+    watch.sweep()
+    path.write_text("[" * 10)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert [len(turn) for turn in watch._turns(set())] == [1]
 
 
 def test_a_failure_of_one_request_is_in_the_log_and_others_go_on(place, monkeypatch):
@@ -386,7 +615,7 @@ def test_each_analyst_has_a_turn(place, monkeypatch):
     place.put("late.json", folder="bob")
     seen = []
 
-    def refusing(self, asked, *, analyst, carried, before):
+    def refusing(self, asked, *, analyst, carried, refused, before):
         seen.append(analyst)
         raise hdp.SiteError("not today")
 
@@ -407,7 +636,7 @@ def test_who_asks_while_the_requests_of_another_take_long_has_the_next_turn(plac
     for number in range(3):
         place.put(f"{number}.json", ("describe", ["x"], {"epsilon": 0.1 + number / 100}))
 
-    def taking_long(self, asked, *, analyst, carried, before):
+    def taking_long(self, asked, *, analyst, carried, refused, before):
         if not seen:
             place.put("late.json", folder="bob")
         seen.append(analyst)

@@ -15,6 +15,7 @@ from hdpstats.engines.participant import Participation
 from hdpstats.exchange import RequestFile, SeveralSites
 from hdpstats.ledger import Ledger, SigningKey
 from hdpstats.records import codec
+from tests.custodian.asked_by_files import seen
 from tests.custodian.people import FORMULA, PUBLIC, SCHEMA, SURVIVAL
 from tests.custodian.test_request_files import Seen
 from tests.engines.hospitals import ANALYST, Carrier, Hospital
@@ -131,7 +132,7 @@ def test_forged_files_of_others_are_charged_no_more_than_the_request_says(hospit
 
 
 def test_a_carrier_that_ends_processes_has_few_charges_in_vain(tmp_path, ask, monkeypatch):
-    asked, place = ask(*SIMPLE)
+    _, place = ask(*SIMPLE)
     one = Hospital(tmp_path / "east", "east", requests={"unsigned": "admitted"})
     carrier = Carrier([one], place)
     facts = carrier(FACTS, {}, ("east",))["east"].release
@@ -141,7 +142,7 @@ def test_a_carrier_that_ends_processes_has_few_charges_in_vain(tmp_path, ask, mo
     monkeypatch.setattr(Ledger, "in_vain", lambda *_: vain[0])
     assert one.participant(place).reply(ANSWER, content) == Reply(refusal="not-approved")
     assert one.charges == 0
-    approve(one.settings, place, by="Dr Bos", sha256=asked.sha256, analyst=ANALYST)
+    approve(one.settings, place, by="Dr Bos", sha256=seen(one, place, analyst=ANALYST), analyst=ANALYST)
     vain[0] += 1
     assert one.participant(place).reply(ANSWER, content) == Reply(refusal="not-approved")
     vain[0] -= 1
