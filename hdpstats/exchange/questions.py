@@ -77,7 +77,8 @@ def _check_effect(opened: _Effect, epsilon: object, replicate: int, *, allow_lar
     """
     amount = release_epsilon(epsilon, allow_large_epsilon=allow_large_epsilon)
     outcome = compile_design(opened.formula, opened.study.schema).response
-    admitted_for_errors(opened.study, opened.propensity.design, (outcome,), what="treatment_effect")
+    public = opened.study.by_person(opened.propensity.design.needs, averaged=outcome)
+    admitted_for_errors(public, opened.propensity.design, (outcome,), what="treatment_effect")
     try:
         weighting = Propensity.of(opened.propensity.model.fit_public()).weights("overlap")
         asked = requested_effect(opened.formula, opened.study, weighting, replicate=replicate)

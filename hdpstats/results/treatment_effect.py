@@ -289,6 +289,11 @@ class TreatmentEffect(Reported, Saved):
         )
 
     @property
+    def all_releases(self) -> tuple[Release, ...]:
+        """All releases that it rests on: the propensity model's, a stated balance's and its own."""
+        return (*self._earlier, *(release for _, release in self.releases))
+
+    @property
     def _earlier(self) -> tuple[Release, ...]:
         """The releases of the propensity model and of a balance that is stated."""
         return (*self.before, *(() if self.beside is None else self.beside.releases))
@@ -331,6 +336,7 @@ class TreatmentEffect(Reported, Saved):
             f"The effect of {self.treatment} on {self.outcome} was estimated by comparing weighted {means} of the two "
             f"arms. People were weighted by overlap weights from a logistic propensity model with the formula "
             f"{propensity}, so that the effect is that among people whose treatment was in doubt.",
+            *([self._several] if self.query.most_rows is not None else []),
             *([f"Records without a value of {', '.join(holes)} were left out."] if (holes := self._holes()) else []),
             guarantee_sentence(
                 self.guarantee, how="two-sided geometric noise on the weight in each cell of arm and outcome"
@@ -353,6 +359,20 @@ class TreatmentEffect(Reported, Saved):
         sentences.append(f"Computed with hdpstats {__version__}.")
         references = "\n".join(f"- {each}" for each in self._references())
         return f"{' '.join(sentences)}\n\nReferences\n\n{references}"
+
+    @property
+    def _several(self) -> str:
+        """What is taken of people with several rows, as a sentence."""
+        return (
+            "Of a person with several records the treatment and the covariates are those of the first one that has "
+            f"them all, and the {self._averaged}; weights, errors and the guarantee are over persons."
+        )
+
+    @property
+    def _averaged(self) -> str:
+        """What the outcome is, of people with several rows."""
+        rows = "the one used" if self.query.most_rows == 1 else f"{self.query.most_rows} rows at most"
+        return f"outcome is a person's mean over {rows}"
 
     def _holes(self) -> list[str]:
         return [name for name in self.query.names if self.schema[name].leaves_out]
@@ -433,6 +453,8 @@ class TreatmentEffect(Reported, Saved):
             ("Weight, in people:", arms),
             ("Effective size:", f"{percent(self.effective_share)} of all people, predicted"),
         ]
+        if self.query.most_rows is not None:
+            rows.append(("Rows of a person:", f"arm and covariates of the first complete one; {self._averaged}"))
         if self.imbalance:
             rows.append(("Imbalance left:", largest_imbalance(self.imbalance)))
         if self.beside is not None:
@@ -463,11 +485,11 @@ def terms_of(schema: Schema, treatment: str, *, binary: bool, positive: bool) ->
     return (*means, DIFFERENCE[binary], *ratios)
 
 
-def effects_frame(estimate: Estimate, *, binary: bool, alpha: float) -> pd.DataFrame:
-    """Return a row per effect: see `TreatmentEffect.tidy`."""
+def effects_frame(estimate: Estimate, *, binary: bool, alpha: float, means: int = 2) -> pd.DataFrame:
+    """Return a row per effect: see `TreatmentEffect.tidy`. So many ``means`` of arms are the first of the terms."""
     terms = list(estimate.terms)
     ratio = np.array([term in RATIOS for term in terms])
-    mean = np.arange(len(terms)) < 2
+    mean = np.arange(len(terms)) < means
     values, errors = estimate.values, estimate.bse.to_numpy()  # noqa: PD011
     low, high = estimate.conf_int(alpha).to_numpy().T
     if binary:
@@ -479,7 +501,7 @@ def effects_frame(estimate: Estimate, *, binary: bool, alpha: float) -> pd.DataF
         for k, (term, p) in enumerate(zip(terms, np.where(mean, np.nan, estimate.pvalues.to_numpy()), strict=True))
     ]
     if binary:
-        rows.append((NEEDED, *_needed(values[2], errors[2], low[2], high[2]), np.nan))
+        rows.append((NEEDED, *_needed(values[means], errors[means], low[means], high[means]), np.nan))
     return frame_of(rows, texts=TIDY[:1], numbers=TIDY[1:])
 
 
