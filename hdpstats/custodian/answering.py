@@ -50,7 +50,15 @@ from hdpstats.custodian.files import check_file, write_durably
 from hdpstats.custodian.kept_head import open_account
 from hdpstats.custodian.previewing import check_approved, check_public, considered, recorded
 from hdpstats.custodian.prices import measured
-from hdpstats.custodian.request_costs import CARRIED_AGAIN, OTHER_DATA, SECOND, RequestCosts, affords_all, owed_besides
+from hdpstats.custodian.request_costs import (
+    CARRIED_AGAIN,
+    OTHER_DATA,
+    RequestCosts,
+    affords_all,
+    charges_with,
+    owed_besides,
+    owed_second,
+)
 from hdpstats.custodian.senders import sender_of
 from hdpstats.custodian.serving import open_site, read_rows
 from hdpstats.custodian.settings import SiteSettings
@@ -58,7 +66,6 @@ from hdpstats.custodian.timing import Overruns, Slots
 from hdpstats.exchange import ReleaseFile, RequestFile
 from hdpstats.exchange.questions import Question
 from hdpstats.ledger import Ledger
-from hdpstats.mechanisms.registry import name_of
 from hdpstats.privacy.budget import total
 from hdpstats.records.query import Query, Release
 from hdpstats.schema.public import PublicTable
@@ -93,6 +100,7 @@ class AnsweringSite(Site):
         self.answers: dict[str, tuple[Query, Release]] = {}
         self.refusal: BaseException | None = None
         self._later: RequestRefused | None = None
+        self._charges = 1
 
     @property
     def schema(self) -> Schema:
@@ -123,6 +131,7 @@ class AnsweringSite(Site):
 
     def check_permitted(self, query: Query, columns: Collection[str]) -> None:
         """Refuse what the analyst may not ask; where it is too large or takes too long, nothing is charged before."""
+        self._charges = max(self._charges, charges_with(query))
         try:
             with self.time.paused():
                 self._check_allowed(query, columns)
@@ -197,11 +206,13 @@ class AnsweringSite(Site):
         if self._question.second is not None:
             quote, shared = self._site.quote(query, analyst=self._analyst), self._site.received(query) is not None
             besides = owed_besides(quote.cost, self._site.owed(query, analyst=self._analyst), shared=shared)
-            charged, ledger = quote.cost + quote.ahead, self._site.ledger
-            if not affords_all(ledger, self._question, query, charged, self._analyst, shared=shared, besides=besides):
+            ledger, answered = self._site.ledger, [each for each, _ in self.answers.values()]
+            second = owed_second(ledger, self._question, answered, charges=self._charges)
+            charged = quote.cost + quote.ahead + second
+            if not affords_all(ledger, charged, self._analyst, shared=shared, besides=besides):
                 raise _refusal("insufficient-budget")
-            left, later = self._site.ledger.charges_left(self._analyst), len(getattr(query, "ahead", None) or ())
-            if name_of(query) != SECOND and left is not None and left < later + 2:
+            left, charges = ledger.charges_left(self._analyst), charges_with(query)
+            if self._question.owes_second(answered) and left is not None and left < charges + self._charges:
                 raise _refusal("quota")
         self._costs.add(query, self._site.cost(query, analyst=self._analyst), charged=True)
 
