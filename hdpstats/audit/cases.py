@@ -427,13 +427,14 @@ def _importance(study: Study) -> None:
 
 
 def _effect(outcome: str, lower: float, upper: float, *, cells: int) -> Callable[[Study], Query]:
-    def ask(_study: Study) -> Query:
+    def ask(study: Study) -> Query:
         return TreatmentEffectQuery(
             weighting=OverlapWeights(formula="y ~ x1", columns=("y", "x1"), coefficients=(0.1, 1.0)),
             outcome=outcome,
             lower=lower,
             upper=upper,
             cells=cells,
+            most_rows=None if study.unit is None else study.most_rows,
             epsilon=Fraction(1),
             schema_sha256=SCHEMA.sha256,
             public_sha256=None,

@@ -1,9 +1,10 @@
 """Whether weights make two arms alike: standardised differences of the covariates before and after weighting.
 
 Two descriptions of the same complete people by arm are asked for: of them as they are, for two fifths of epsilon,
-and weighted, for the rest, as fewer people count then. A standardised difference is that of two means or shares over
-the pooled standard deviation of the people as they are, before and after alike, so that the two can be compared
-(Austin 2009).
+and weighted, for the rest, as fewer people count then. Of people with several rows both are of the row that the
+propensity model counts, the first that is complete in its columns: arm, weight and values are those of that row. A
+standardised difference is that of two means or shares over the pooled standard deviation of the people as they are,
+before and after alike, so that the two can be compared (Austin 2009).
 
 Limits are about the balance of *these* people, and count the noise of the descriptions. They count no sampling: what is
 left after weighting is an imbalance of the people at hand, which estimated weights make smaller than chance would.
@@ -67,7 +68,7 @@ class BalanceRequest:
     Attributes
     ----------
     study : Study
-        The data.
+        The data; of people with several public rows one each (`hdpstats.sites.Study.by_person`).
     columns : tuple of str
         The columns that are compared.
     weighting : Weighting
@@ -91,6 +92,7 @@ class BalanceRequest:
             groups=len(labels_of(schema, treatment)),
             complete=True,
             weighting=self.weighting.record,
+            first=None if study.unit is None else self.weighting.record.columns,
             epsilon=epsilon - first,
             schema_sha256=schema.sha256,
             public_sha256=None if study.public is None else study.public.sha256,

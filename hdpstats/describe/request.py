@@ -240,7 +240,8 @@ def describe(
     weighting
         What ``hdp.propensity(...).weights("overlap")`` returned: then the balance of the two arms is described,
         standardised differences of means and shares before and after weighting, among people who are complete in the
-        columns and in those of the propensity model. Two fifths of epsilon are for people as they are; there are no
+        columns and in those of the propensity model: of people with several rows, in the first one that the propensity
+        model counts. Two fifths of epsilon are for people as they are; there are no
         quartiles, and no Surv().
     replicate
         2, 3, ... for a further independent draw, which is charged again.
@@ -323,7 +324,12 @@ def _balance(
             "columns must name columns whose balance is wanted, without Surv() and beside the treatment",
             argument="columns",
         )
-    return BalanceRequest(study=study, columns=columns, weighting=given, replicate=release_replicate(replicate))
+    return BalanceRequest(
+        study=study.by_person(given.record.columns),
+        columns=columns,
+        weighting=given,
+        replicate=release_replicate(replicate),
+    )
 
 
 def _parsed(columns: object, study: Study) -> tuple[tuple[str, ...], tuple[str, str] | None, str | None]:

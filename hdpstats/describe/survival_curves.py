@@ -297,6 +297,7 @@ class CurvesRequest:
             largest_weight=weight.max if isinstance(weight, Weight) else 1.0,
             complete=self.weighting is not None,
             weighting=None if self.weighting is None else self.weighting.record,
+            first=None if self.weighting is None or study.unit is None else self.weighting.record.columns,
             follow_up=self._cells(group, effective),
             epsilon=epsilon,
             schema_sha256=study.schema.sha256,
@@ -385,8 +386,8 @@ def survfit(
         all but one level are censored. ``"... ~ arm + strata(sex)"`` has a curve of each combination as well, and its
         log-rank test compares arms within the levels of sex, as R's ``survdiff``. Rows that lack a cell are left out.
     data
-        The study. Of people with several rows the first complete one counts; with beginnings of follow-up their rows
-        are joined to one span.
+        The study. Of people with several rows the first complete one counts, with ``weighting`` the first that is
+        complete in the columns of the propensity model; with beginnings of follow-up their rows are joined to one span.
     times
         The ends of the public intervals in which events are counted, or how many even ones up to the horizon; by
         default months, quarters, half years or years (round numbers of a unit that is not known) and the horizon, about
@@ -442,6 +443,7 @@ def survfit(
     if weighting is not None:
         given = checked_weighting(weighting, study)
         _check_weighted(given, grouping, strata, start=design.start, weights=name)
+        study = study.by_person(given.record.columns)
     return CurvesRequest(
         study=study,
         weighting=given,
@@ -469,7 +471,13 @@ def _check_weighted(
         )
     if start is not None or weights is not None:
         what = "a beginning of follow-up" if start is not None else "weights="
-        raise ArgumentError(f"weighting cannot be combined with {what}: leave one of them out", argument="weighting")
+        remedy = "leave one of them out"
+        if start is not None:
+            remedy = (
+                "weighted people are followed from time 0 on; write Surv(time, event), of people with several rows "
+                "with the whole follow-up in the first row that is complete in the propensity model's columns"
+            )
+        raise ArgumentError(f"weighting cannot be combined with {what}: {remedy}", argument="weighting")
 
 
 def _group(term: Term, schema: Schema) -> str:

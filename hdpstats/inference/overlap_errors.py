@@ -23,6 +23,12 @@ Averages over people are over public rows that stand for them, weighted; the cha
 private model, whatever treated the public rows. :math:`m_a` is :math:`g^{-1}(c_a + x'b)`, with ``b`` from public
 people, and :math:`c_a` such that the weighted means are those released.
 
+**People with several rows** have one row here: the covariates and the treatment of the first complete one, and the mean
+of their outcomes. All sums are over people, so that nothing is assumed of how outcomes of a person go together: the
+variance of a mean about :math:`m_a` is that of public people's means where it is of a binary outcome
+(`OutcomeModel.spread`; of public rows that do not say whose they are, that of a single outcome, which is no smaller),
+and else follows from the released mean squares.
+
 Where the outcome is linear in ``x`` and has no residual, the balance that estimated coefficients make is exact, and the
 sampling error of the difference is 0: a test says so.
 """
@@ -177,12 +183,16 @@ class OutcomeModel:
         The variance of their outcome about its mean, where it is a number.
     binary : bool
         Whether means are logistic in the predictor; else they are linear.
+    spread : float
+        Of risks the variance of an outcome over ``m (1 - m)``: 1 of outcomes that are 0 or 1, less of the means of
+        several.
     """
 
     slopes: FloatArray
     constants: FloatArray
     residual: float
     binary: bool
+    spread: float = 1.0
 
     def targets(self, people: WeightedPeople) -> FloatArray:
         """Return the weighted means (2,) of people whose outcomes are as those of public people."""
@@ -235,7 +245,16 @@ def outcome_model(X: FloatArray, treated: FloatArray, y: FloatArray, *, binary: 
         constants=np.array([untreated, untreated + effect]),
         residual=float(np.mean((y - mean) ** 2)),
         binary=binary,
+        spread=_spread(y, mean, coefficients=Z.shape[1]) if binary else 1.0,
     )
+
+
+def _spread(y: FloatArray, mean: FloatArray, *, coefficients: int) -> float:
+    """Return `OutcomeModel.spread`: a variable in [0, 1] with the mean m has a variance of at most m (1 - m)."""
+    if np.all((y == 0.0) | (y == 1.0)):
+        return 1.0
+    squares, most = float(np.sum((y - mean) ** 2)), float(np.sum(mean * (1.0 - mean)))
+    return min(squares / max(most, 1e-12) * len(y) / max(len(y) - coefficients, 1), 1.0)
 
 
 @final

@@ -284,7 +284,9 @@ declare_kinds(RoundRelease, {kind: each for kind, each in _RELEASES.items() if i
 
 def _several_rows(made: Callable[..., PersonLoss], model: AnyModel, site_facts: SiteFacts) -> PersonLoss:
     """Return the loss of a person with at most so many rows as the site uses of one."""
-    several = site_facts.unit is not None and site_facts.most_rows > 1
+    if model.first_rows and site_facts.unit is None:
+        raise SiteError("the query is about the first rows of people with several; this site's people have one each")
+    several = site_facts.unit is not None and site_facts.most_rows > 1 and not model.first_rows
     if several and model.several_rows is None:
         raise SiteError("this site's people have several rows each: the query must say how rows of a person count")
     if not several and model.several_rows is not None:

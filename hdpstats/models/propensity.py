@@ -17,6 +17,7 @@ from hdpstats._base.validation import real, text
 from hdpstats.describe.description import Description
 from hdpstats.display import Report, Reported, columns, percent
 from hdpstats.formulas import Design, compile_design
+from hdpstats.formulas.knots import with_public_knots
 from hdpstats.inference import draws
 from hdpstats.inference.overlap_errors import DRAWS, PropensityErrors
 from hdpstats.models.model import predict
@@ -47,7 +48,7 @@ class PropensityRequest:
     study : Study
         The data.
     model : Logit
-        The logistic regression of the treatment.
+        The logistic regression of the treatment: of people with several rows, of the first complete one of each.
     description : Description or None
         What was described of the private people before.
     """
@@ -205,6 +206,14 @@ class PropensityRequest:
         return f"<propensity model to ask for: {self.model._spec.formula}>"
 
 
+def _model_of(formula: str, study: Study) -> Logit:
+    """Return the regression of treatment, of people with several rows on the first complete one of each."""
+    if study.unit is None:
+        return Logit.from_formula(formula, study)
+    needs = compile_design(with_public_knots(formula, study.public), study.schema).needs
+    return Logit.of_first_rows(formula, study.by_person(needs))
+
+
 def _rounded(epsilon: Fraction) -> Fraction:
     """Return an epsilon on a grid of a millionth."""
     return Fraction(round(epsilon * 10**6), 10**6)
@@ -289,7 +298,8 @@ def propensity(
     formula
         ``"treatment ~ age + ..."``; the treatment is a column declared as `Binary`.
     data
-        The study, of one row per person.
+        The study. Of people with several rows (``unit=``) the first row counts that is complete in the formula's
+        columns, in the order of the table: give rows in the order of time.
     epsilon
         What it costs. None returns a request: ``plan(epsilon)`` and ``plan_effect(formula, epsilon)`` say what to
         expect, ``release(epsilon)`` spends.
@@ -324,13 +334,7 @@ def propensity(
     ['0', '1', 'both']
     """
     study = checked_study(data)
-    if study.unit is not None:
-        raise ArgumentError(
-            "data: a person has one weight, and this study has several rows of a person (unit=); give a study with one "
-            "row per person, that of the time of treatment",
-            argument="data",
-        )
-    asked = PropensityRequest(study=study, model=Logit.from_formula(formula, study), description=description)
+    asked = PropensityRequest(study=study, model=_model_of(formula, study), description=description)
     if epsilon is None:
         return asked
     return asked.release(epsilon, replicate=replicate, allow_large_epsilon=allow_large_epsilon)

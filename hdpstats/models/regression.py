@@ -139,6 +139,14 @@ class Logit(Model):
             weighting=weighting,
         )
 
+    @classmethod
+    def of_first_rows(cls, formula: str, data: Study) -> Self:
+        """Return the model of the first complete row of each person, as `hdpstats.api.propensity` fits it.
+
+        The public rows of the study are one for each person (`hdpstats.sites.Study.by_person`).
+        """
+        return cls._of(open_regression, formula, data, options.Logistic(), name="Logit", first=True)
+
     def evaluate(
         self,
         result: Result,

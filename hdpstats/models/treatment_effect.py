@@ -13,6 +13,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import text
 from hdpstats.describe.tables import NO_SEED
 from hdpstats.display import Report, Reported, columns, number
+from hdpstats.families.spec import several_rows
 from hdpstats.formulas.compiler import compile_design
 from hdpstats.inference import draws
 from hdpstats.inference.overlap_errors import OutcomeModel, PropensityErrors, WeightedPeople, outcome_model
@@ -70,6 +71,8 @@ class TreatmentEffectRequest:
         The column of the outcome.
     weighting : Weighting
         How people are weighted.
+    most_rows : int or None
+        Of people with several rows the most of which the outcome is averaged.
     people : WeightedPeople
         The public people who stand for the private ones.
     model : OutcomeModel
@@ -88,6 +91,7 @@ class TreatmentEffectRequest:
     formula: str
     outcome: str
     weighting: Weighting
+    most_rows: int | None
     people: WeightedPeople
     model: OutcomeModel
     public_rows: int
@@ -110,6 +114,7 @@ class TreatmentEffectRequest:
             lower=bounds[0],
             upper=bounds[1],
             cells=BINARY if self.is_binary else NUMBER,
+            most_rows=self.most_rows,
             epsilon=epsilon,
             schema_sha256=study.schema.sha256,
             public_sha256=None,
@@ -222,6 +227,8 @@ def treatment_effect(
     ----------
     formula
         ``"outcome ~ treatment"``: a column declared as `Binary` or `Continuous`, and the treatment of the weighting.
+        Of people with several rows (``unit=``) the outcome is the mean over a person's rows that have one, at most
+        ``max_rows_per_unit`` of them, and arm and weight are those of the row that the propensity model counts.
     data
         The study whose people the propensity model is of. Its public rows need the outcome, the treatment and the
         covariates: errors rest on them.
@@ -271,18 +278,27 @@ def treatment_effect(
 def requested_effect(formula: str, study: Study, given: Weighting, *, replicate: int) -> TreatmentEffectRequest:
     """Return the request of an effect, or refuse what can be refused from public facts."""
     outcome = _outcome(formula, study, given)
-    people, model, rows = _public(study, given, outcome)
+    most = None if study.unit is None else _used(study)
+    public = study.by_person(given.record.columns, averaged=outcome)
+    people, model, rows = _public(public, given, outcome)
     return TreatmentEffectRequest(
         study=study,
         formula=formula,
         outcome=outcome,
         weighting=given,
+        most_rows=most,
         people=people,
         model=model,
         public_rows=rows,
         replicate=replicate,
-        complete=complete_share(study, given, (outcome,)),
+        complete=complete_share(public, given, (outcome,)),
     )
+
+
+def _used(study: Study) -> int:
+    """Return the most rows of a person that are used, the same at all sites, or refuse sites that differ."""
+    several = several_rows(study, "person")
+    return 1 if several is None else several.most_rows
 
 
 def _outcome(formula: str, study: Study, weighting: Weighting) -> str:

@@ -109,6 +109,11 @@ class QueryModel(Record, ABC):
         return None
 
     @property
+    def first_rows(self) -> bool:
+        """Whether of people with several rows only the first complete one counts."""
+        return False
+
+    @property
     def overlap(self) -> OverlapWeights | None:
         """How people are weighted by their chance of treatment; None where they are not."""
         return None
@@ -151,6 +156,9 @@ class RegressionModel(QueryModel):
         (`hdpstats.families.several_rows`). None, which JSON leaves out, where they have one.
     weighting : OverlapWeights or None
         How people are weighted by their chance of treatment; None, which JSON leaves out, where they are not.
+    first : bool or None
+        Whether of people with several rows only the first complete one counts, in the order of the table; None, which
+        JSON leaves out, where not.
     """
 
     kind: ClassVar[str] = "regression"
@@ -163,11 +171,17 @@ class RegressionModel(QueryModel):
     table: tuple[tuple[float, ...], ...] = ()
     correlation: Annotated[float | None, LEFT_OUT] = None
     weighting: Annotated[OverlapWeights | None, LEFT_OUT] = None
+    first: Annotated[bool | None, LEFT_OUT] = None
 
     @property
     def several_rows(self) -> float | None:
         """``r``; None where a person has one row."""
         return self.correlation
+
+    @property
+    def first_rows(self) -> bool:
+        """Whether of people with several rows only the first complete one counts."""
+        return self.first is not None
 
     @property
     def overlap(self) -> OverlapWeights | None:
@@ -177,6 +191,8 @@ class RegressionModel(QueryModel):
     def __post_init__(self) -> None:
         """Refuse names that are none, and numbers that are not finite."""
         QueryModel.__post_init__(self)
+        if self.first is not None and not (self.first is True and self.correlation is None and self.weighting is None):
+            raise MechanismError("first must be true, of people whose rows do not count one by one, or left out")
         if not all(math.isfinite(value) for row in (self.parameters, *self.table) for value in row):
             raise MechanismError("the parameters of a loss must be finite numbers")
 

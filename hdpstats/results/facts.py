@@ -281,6 +281,8 @@ class ModelFacts(Record):
         How the rows of a person count, where people have several; None where each row is a person, and for hazards.
     propensity : str or None
         The formula of the propensity model by which people are weighted; None where they are not.
+    first_row : str or None
+        The column that names the person, where of people with several rows the first complete one counts.
 
     Raises
     ------
@@ -305,6 +307,7 @@ class ModelFacts(Record):
     row_weights: Annotated[RowWeights | None, LEFT_OUT] = None
     several_rows: Annotated[RowsOfPeople | None, LEFT_OUT] = None
     propensity: Annotated[str | None, LEFT_OUT] = None
+    first_row: Annotated[str | None, LEFT_OUT] = None
 
     def __post_init__(self) -> None:
         """Refuse what gives predictions no mean, or two."""

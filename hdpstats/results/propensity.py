@@ -323,7 +323,7 @@ def raked_people(fit: Result, table: PublicTable | None) -> tuple[AdmittedTable,
         whole = _people_at(fit, [name for name, _ in known.releases])
         parts = [_raked_to(fit, table, covariates, alike, whole=whole) for alike in _asked_alike(known)]
         frame = pd.concat([frame for frame, _ in parts], ignore_index=True)
-        rows = PublicTable.from_frame(frame, fit.schema, required=covariates)
+        rows = PublicTable.from_frame(frame[covariates], fit.schema, required=covariates)
         weights = np.concatenate([own for _, own in parts])
     return rows.admitted(covariates), weights
 
@@ -397,9 +397,10 @@ def checked_weighting(weighting: object, study: Study) -> Weighting:
     fit = weighting.propensity.fit
     if fit.schema.sha256 != study.schema.sha256:
         raise ArgumentError("weighting must be of a study with the same schema", argument="weighting")
-    if study.unit is not None:
+    if fit.facts.first_row != study.unit:
         raise ArgumentError(
-            "weighting: a person has one weight, and this study has several rows of a person (unit=)",
+            "weighting must be of a study whose people have as many rows: a person's weight is that of the first "
+            "complete row where the study has unit=, of hdp.propensity on such a study",
             argument="weighting",
         )
     if fit.guarantee is not None and fit.guarantee.relation is not study.relation:

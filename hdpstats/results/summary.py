@@ -339,6 +339,8 @@ def _words_of(facts: ModelFacts) -> list[tuple[str, str]]:
     """Return what was fitted how, as names and values."""
     axis = [] if facts.hazard is None else _time_axis(facts.hazard)
     several = []
+    if facts.first_row is not None:
+        several.append(("Rows of a person:", f"the first complete one of each {facts.first_row}"))
     if facts.several_rows is not None:
         several.append(("Rows of a person:", facts.several_rows.words))
         if facts.several_rows.rows is not None:

@@ -331,6 +331,7 @@ class TreatmentEffect(Reported, Saved):
             f"The effect of {self.treatment} on {self.outcome} was estimated by comparing weighted {means} of the two "
             f"arms. People were weighted by overlap weights from a logistic propensity model with the formula "
             f"{propensity}, so that the effect is that among people whose treatment was in doubt.",
+            *([self._several] if self.query.most_rows is not None else []),
             *([f"Records without a value of {', '.join(holes)} were left out."] if (holes := self._holes()) else []),
             guarantee_sentence(
                 self.guarantee, how="two-sided geometric noise on the weight in each cell of arm and outcome"
@@ -353,6 +354,20 @@ class TreatmentEffect(Reported, Saved):
         sentences.append(f"Computed with hdpstats {__version__}.")
         references = "\n".join(f"- {each}" for each in self._references())
         return f"{' '.join(sentences)}\n\nReferences\n\n{references}"
+
+    @property
+    def _several(self) -> str:
+        """What is taken of people with several rows, as a sentence."""
+        return (
+            "Of a person with several records the treatment and the covariates are those of the first one that has "
+            f"them all, and the {self._averaged}; weights, errors and the guarantee are over persons."
+        )
+
+    @property
+    def _averaged(self) -> str:
+        """What the outcome is, of people with several rows."""
+        rows = "the one used" if self.query.most_rows == 1 else f"{self.query.most_rows} rows at most"
+        return f"outcome is a person's mean over {rows}"
 
     def _holes(self) -> list[str]:
         return [name for name in self.query.names if self.schema[name].leaves_out]
@@ -433,6 +448,8 @@ class TreatmentEffect(Reported, Saved):
             ("Weight, in people:", arms),
             ("Effective size:", f"{percent(self.effective_share)} of all people, predicted"),
         ]
+        if self.query.most_rows is not None:
+            rows.append(("Rows of a person:", f"arm and covariates of the first complete one; {self._averaged}"))
         if self.imbalance:
             rows.append(("Imbalance left:", largest_imbalance(self.imbalance)))
         if self.beside is not None:

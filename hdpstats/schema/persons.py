@@ -99,6 +99,51 @@ def _numbered(persons: IntArray, mixed: Any, *, within: int) -> IntArray:
     return numbers
 
 
+def first_rows(persons: IntArray, complete: BoolArray) -> IntArray:
+    """Return one row of each person, by number: the first complete one, else the first; rows of nobody are left out.
+
+    The first is that in the order of the table: which row it is follows from a person's own rows and their order.
+
+    >>> first_rows(np.array([1, 0, 0, -1, 1]), np.array([True, False, True, True, True]))
+    array([2, 0])
+    """
+    order = np.lexsort((np.arange(len(persons)), ~complete, persons))
+    return np.asarray(order[np.diff(persons[order], prepend=-1) > 0])
+
+
+def among_first(persons: IntArray, places: IntArray, counts: BoolArray, *, most_rows: int) -> BoolArray:
+    """Return which rows (n,) are among the first ``most_rows`` that count of their person, in the order of places.
+
+    >>> among_first(np.array([0, 0, 0, 1]), np.array([2, 1, 0, 0]), np.array([True, True, False, True]), most_rows=1)
+    array([False,  True, False,  True])
+    """
+    order = np.lexsort((places, ~counts, persons))
+    begins = np.flatnonzero(np.diff(persons[order], prepend=-2))
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order)) - np.repeat(begins, np.diff(begins, append=len(order)))
+    return counts & (persons >= 0) & (place < most_rows)
+
+
+def means_of(persons: IntArray, values: FloatArray, counts: BoolArray) -> FloatArray:
+    """Return the mean of each person's values that count, by number as in `first_rows`; NaN where none does.
+
+    A person's values are added in their order, so that the mean depends on that person's rows alone, to the last bit.
+    It is cut to the least and the largest of them.
+
+    >>> means_of(np.array([1, 0, 0, -1]), np.array([1.0, 0.0, 1.0, 9.0]), np.array([True, True, True, True]))
+    array([0.5, 1. ])
+    """
+    named, whose = np.unique(persons[persons >= 0], return_inverse=True)
+    own, there = values[persons >= 0], counts[persons >= 0]
+    numbers = np.bincount(whose[there], minlength=len(named))
+    sums = np.bincount(whose[there], weights=own[there], minlength=len(named))
+    means = np.divide(sums, numbers, out=np.full(len(named), np.nan), where=numbers > 0)
+    least, largest = np.full(len(named), np.inf), np.full(len(named), -np.inf)
+    np.minimum.at(least, whose[there], own[there])
+    np.maximum.at(largest, whose[there], own[there])
+    return np.asarray(np.where(numbers > 0, np.clip(means, least, largest), np.nan))
+
+
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 

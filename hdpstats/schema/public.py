@@ -26,7 +26,7 @@ from hdpstats.records.geometry import (
 )
 from hdpstats.schema import cell_maps
 from hdpstats.schema.columns import Binary, Categorical, Column, Duration, NumericColumn
-from hdpstats.schema.persons import by_appearance, persons_of, places_of
+from hdpstats.schema.persons import among_first, by_appearance, first_rows, means_of, persons_of, places_of
 from hdpstats.schema.schema import Schema, check_frame, check_names, check_unique, locate, select_unit
 from hdpstats.schema.table import AdmittedTable
 
@@ -241,6 +241,29 @@ class PublicTable:
         for name in listed:
             keep &= ~np.isnan(self.numbers[name]) if name in self.numbers else self.codes[name] != _MISSING
         return keep
+
+    def by_person(self, names: Iterable[str], *, averaged: str | None = None, most_rows: int = 1) -> "PublicTable":
+        """Return one row of each person: the first that is complete in the named columns, else the first one.
+
+        An ``averaged`` column of numbers has the mean over the rows that have it, cut to its bounds, ``most_rows`` of
+        them at most: the first in the order of `hdpstats.schema.persons.places_of`. Where rows name no persons, each is
+        one: itself.
+        """
+        if self.persons is None:
+            return self
+        rows = first_rows(self.persons, self.complete(names))
+        numbers = {name: values[rows] for name, values in self.numbers.items()}
+        codes = {name: values[rows] for name, values in self.codes.items()}
+        column = None if averaged is None else self.schema[averaged]
+        if averaged in numbers and isinstance(column, NumericColumn):
+            places = places_of(self.persons, self.persons, self._cells())
+            values = np.clip(self.numbers[averaged], column.lower, column.upper)
+            counts = among_first(self.persons, places, ~np.isnan(values), most_rows=most_rows)
+            numbers[averaged] = means_of(self.persons, values, counts)
+        sha256 = _hash(numbers, codes, self.schema, None)
+        return PublicTable(
+            numbers=numbers, codes=codes, persons=None, sha256=sha256, schema=self.schema, rows=len(rows)
+        )
 
     def frame(self) -> pd.DataFrame:
         """Return the rows, complete or not, as a new data frame of the declared columns that they have."""

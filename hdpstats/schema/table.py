@@ -17,7 +17,7 @@ from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.records import codec
 from hdpstats.schema.columns import Column, Duration, NumericColumn
 from hdpstats.schema.partitions import InMemory, Parts
-from hdpstats.schema.persons import marks_of, persons_of, places_of
+from hdpstats.schema.persons import first_rows, marks_of, persons_of, places_of
 from hdpstats.schema.schema import Schema, check_frame, check_names, select, select_unit
 
 if TYPE_CHECKING:
@@ -94,7 +94,18 @@ class AdmittedTable(Parts["AdmittedTable"]):
         order = np.lexsort((self.places, ~self.complete, self.persons))
         order = order[self.persons[order] >= 0]
         begins = np.flatnonzero(np.diff(self.persons[order], prepend=-1))
-        rows = order[np.arange(len(order)) - np.repeat(begins, np.diff(begins, append=len(order))) < most_rows]
+        place = np.arange(len(order)) - np.repeat(begins, np.diff(begins, append=len(order)))
+        return self._of(order[place < most_rows])
+
+    def first_complete(self) -> "AdmittedTable":
+        """Return one row of each person, the first complete one, else the first (`hdpstats.schema.persons`)."""
+        return self if self.persons is None else self._of(first_rows(self.persons, self.complete))
+
+    def _of(self, rows: IntArray) -> "AdmittedTable":
+        """Return some of the rows, of a table that names persons."""
+
+        def picked(part: IntArray | None) -> IntArray | None:
+            return None if part is None else part[rows]
 
         def of(arrays: Mapping[str, Any]) -> Mapping[str, Any]:
             return MappingProxyType({name: values[rows] for name, values in arrays.items()})
@@ -105,9 +116,9 @@ class AdmittedTable(Parts["AdmittedTable"]):
             rows=len(rows),
             missing=of(self.missing),
             beyond=of(self.beyond),
-            persons=self.persons[rows],
-            places=self.places[rows],
-            marks=None if self.marks is None else self.marks[rows],
+            persons=picked(self.persons),
+            places=picked(self.places),
+            marks=picked(self.marks),
         )
 
     def map(self, find: Callable[["AdmittedTable"], _U]) -> list[_U]:

@@ -1,6 +1,6 @@
 """A study: private records at one site or several, public records at hand, and the schema that all obey."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from copy import copy
 from types import MappingProxyType
 from typing import Final, final
@@ -169,6 +169,18 @@ class Study:
         part._sites = {name: site for name, site in self._sites.items() if name in names}
         part._terms = next(iter(part._sites.values())).terms
         part._quorum = None
+        return part
+
+    def by_person(self, names: Iterable[str], *, averaged: str | None = None) -> "Study":
+        """Return the study with one public row of each person: see `hdpstats.schema.public.PublicTable.by_person`.
+
+        Sites and accounts are the same, and so is the study itself where people have one row.
+        """
+        present = [name for name in names if self._public is not None and name in self._public.names]
+        if self._public is None or self.unit is None:
+            return self
+        part = copy(self)
+        part._public = self._public.by_person(present, averaged=averaged, most_rows=self.most_rows)
         return part
 
     @property

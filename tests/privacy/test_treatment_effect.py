@@ -178,7 +178,7 @@ def test_one_strange_cell_changes_nobody_else_and_raises_nothing(name, cell):
 
 
 def test_what_the_proof_does_not_cover_is_refused_without_rows():
-    with pytest.raises(SiteError, match="a person has one weight"):
+    with pytest.raises(SiteError, match="a mean over 3 rows at most of a person, and the query one row"):
         site.prepare(BINARY, facts_of(unit="id", most_rows=3))
     with pytest.raises(SiteError, match="otherwise than the query"):
         site.prepare(replace(NUMBER, upper=21.0), facts_of())

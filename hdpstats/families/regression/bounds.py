@@ -10,6 +10,12 @@ Where people have several rows, these weigh at most ``W`` together (`hdpstats.fa
 norm, and traces are at most ``W`` times those of a row, and a Hessian has a rank of at most the number of rows. The
 determinant is coupled as that of one row is (`hdpstats.privacy.sensitivity`).
 
+**First rows.** Of people with several rows a query may take one each, the first that is complete in its columns
+(`AdmittedTable.first_complete`), or the first, which weighs 0, where none is. Which one follows from that person's rows
+and their order alone. So whatever rows a person has, or another brings in their place, one row's loss is what the
+person contributes: every bound of a row holds, and neighbours differ by one person's rows as tables of one row each
+differ by a row.
+
 **Weights by propensity.** Where people are weighted by their chance of treatment, ``a`` is an overlap weight
 (`hdpstats.families.overlap_weights`): a number from 0 to 1 that is a function of the own row, at coefficients that are
 public when the query is asked. So every bound above holds with ``a_max = 1``. *Proof.* Given the row ``a`` is a
@@ -186,7 +192,8 @@ class RegressionPersonLoss(RowLoss):
         sums = linear_work(rows, self.dimension, functions=self.loss.functions, in_one_loop=self.loss.in_one_loop)
         read = self.read.whitening_work(rows) + self.weighting_work(rows)
         found = row_work(read, rows, sums, functions=self.loss.functions)
-        return found if self.most_rows == 1 else several_work(found, rows, self.dimension, columns=len(self.needs))
+        one = self.most_rows == 1 and not self.model.first_rows
+        return found if one else several_work(found, rows, self.dimension, columns=len(self.needs))
 
     @property
     def in_parts(self) -> bool:
@@ -222,7 +229,7 @@ class RegressionPersonLoss(RowLoss):
 
         A total map, row by row, and where people have several rows person by person.
         """
-        table = table.used(most_rows=self.most_rows)
+        table = table.first_complete() if self.model.first_rows else table.used(most_rows=self.most_rows)
         rows = whitened_rows(self.read, self.model.geometry, table)
         return RegressionRows(
             loss=self.loss,

@@ -219,6 +219,8 @@ class RegressionSpec(RowSpec):
         How rows of a person count; None where a person has one.
     overlap : Weighting or None
         How people are weighted by their chance of treatment; None where they are not.
+    first : bool
+        Whether of people with several rows only the first complete one counts; public rows are then one for each.
     """
 
     name: str
@@ -233,6 +235,7 @@ class RegressionSpec(RowSpec):
     public: WhitenedPublic | WeightedPublic | None
     several: SeveralRows | None = None
     overlap: Weighting | None = None
+    first: bool = False
     kind: ClassVar[str] = RegressionModel.kind
 
     @property
@@ -451,6 +454,7 @@ class RegressionSpec(RowSpec):
             table=self.chosen.table,
             correlation=None if self.several is None else self.several.correlation,
             weighting=None if self.overlap is None else self.overlap.record,
+            first=self.first or None,
         )
 
     def allowance(self, model: QueryModel) -> Allowance | None:
@@ -529,6 +533,7 @@ class RegressionSpec(RowSpec):
             exponentiated=self.chosen.exponentiated,
             several_rows=None if self.several is None else rows_of_people(self.study, self.several, self.needs),
             propensity=None if self.overlap is None else self.overlap.propensity.formula,
+            first_row=self.study.unit if self.first else None,
         )
 
     def with_correlation(self, correlation: float) -> Self:
@@ -624,13 +629,18 @@ def open_regression(
     row_norm: object = None,
     correlation: object = "person",
     weighting: object = None,
+    first: bool = False,
 ) -> RegressionSpec:
-    """Check the arguments against the schema and prepare the public side."""
+    """Check the arguments against the schema and prepare the public side.
+
+    With ``first`` only the first complete row of each person counts, where the study has a unit; public rows are to be
+    one for each person (`Study.by_person`).
+    """
     study = checked_study(data)
     design = design_of(with_public_knots(formula, study.public), loss_name(option), study.schema)
     check_no_strata(design, remedy=FIXED)
     check_cluster(study, design)
-    several = several_rows(study, correlation)
+    several = None if first else several_rows(study, correlation)
     if loss_name(option) == SmoothedQuantile.name and len(design.names) > 1 and may_count(study, design.response):
         warnings.warn(TIES.format(outcome=design.response), HdpWarning, stacklevel=5)
     weight_column = declared_column(study.schema, weights, kind="weight", argument="weights")
@@ -654,6 +664,7 @@ def open_regression(
         public=None,
         several=several,
         overlap=overlap,
+        first=first and study.unit is not None,
     ).opened(row_norm)
 
 
@@ -685,6 +696,12 @@ def _check_weighted(
     for name, value in given.items():
         if value is not None:
             raise ArgumentError(f"{name} must be left out with weighting=", argument=name)
+    if study.unit is not None:
+        raise ArgumentError(
+            "weighting: weighted regressions are of people with one row, and this study has several rows of a person "
+            "(unit=); hdp.treatment_effect compares the means of persons' outcomes, or give a study with one row each",
+            argument="weighting",
+        )
     if not isinstance(chosen.loss, OF_MEANS):
         raise ArgumentError(
             "weighting is for hdpf.logit, hdpf.linear (least squares) and hdpf.poisson, whose scores are the mean less "

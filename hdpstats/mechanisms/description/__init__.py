@@ -273,6 +273,9 @@ class DescriptionQuery(ChargedQuery):
         charged then.
     rows : RowsOfPerson or None
         How many rows people have who have several; None where that is not described.
+    first : tuple of str or None
+        Of people with several rows the columns in which the row must be complete that is described, the first such one:
+        those of a propensity model. None for all columns of the query.
     """
 
     kind: ClassVar[str] = "description/1"
@@ -293,12 +296,15 @@ class DescriptionQuery(ChargedQuery):
     weighting: Annotated[OverlapWeights | None, LEFT_OUT] = None
     followed_by: Annotated[Ahead | None, LEFT_OUT] = None
     rows: Annotated[RowsOfPerson | None, LEFT_OUT] = None
+    first: Annotated[tuple[str, ...] | None, LEFT_OUT] = None
 
     def __post_init__(self) -> None:
         """Refuse a query that contradicts itself, or is too large."""
         check_epsilon(self)
         if self.rows is not None:
             self._check_rows(self.rows)
+        if self.first is not None and not (self.complete and self.rows is None and {*self.first} <= {*self.names}):
+            raise MechanismError("first must name columns of the query, of complete people, without numbers of rows")
         if self.is_of_fit and (self.by or self.follow_up or self.cells or not self.complete):
             raise MechanismError("a query of a fit describes complete people together, without cells and follow-up")
         self._check_request()

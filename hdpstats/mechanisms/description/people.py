@@ -31,6 +31,7 @@ from hdpstats.families.several_rows import row_weights, total_weight
 from hdpstats.formulas import Design
 from hdpstats.mechanisms.description import UNITS, DescribedColumn, DescriptionQuery, RowsOfPerson
 from hdpstats.mechanisms.description.one_pass import sums_of_mapped, sums_of_stored, whole
+from hdpstats.schema.persons import first_rows
 from hdpstats.schema.stored_columns import StoredColumns
 from hdpstats.schema.table import AdmittedTable
 
@@ -254,16 +255,18 @@ class DescribedPeople:
 def people_of(query: DescriptionQuery, table: AdmittedTable, design: Design | None = None) -> DescribedPeople:
     """Return the row of each person that is described, and what it counts for: a total map, person by person.
 
-    ``design`` is that of the query's weighting, where it has one: then each row is a person.
+    ``design`` is that of the query's weighting, where it has one: of people with several rows the weight is that of
+    the row that is described.
     """
     if query.rows is not None and query.rows.correlation is not None:
         return _with_all_rows(query, query.rows, query.rows.correlation, table)
     asked, number = query.follow_up, None
     values: Mapping[str, FloatArray | IntArray] = ChainMap(cast("Any", table.numeric), cast("Any", table.codes))
-    missing, complete = table.missing, table.complete
+    missing, complete, rows = table.missing, table.complete, slice(None)
     beyond = np.zeros(table.rows, dtype=np.bool_) if asked is None else table.beyond[asked.time]
     if table.persons is not None:
-        rows = _first_rows(table.persons, complete)
+        others = () if query.first is None else tuple(name for name in query.names if name not in query.first)
+        rows = first_rows(table.persons, ~table.lacking(but=others))
         if query.rows is not None:
             number = _numbers_of_rows(table, most=query.rows.most, counts=complete if query.complete else None)
         values = {name: values[name][rows] for name in query.names}
@@ -281,7 +284,7 @@ def people_of(query: DescriptionQuery, table: AdmittedTable, design: Design | No
     if query.weights is not None:
         weights = np.clip(values[query.weights] / query.largest_weight, 0.0, 1.0)
     if query.weighting is not None and design is not None:
-        weights = np.where(out, 0.0, weights_of(query.weighting, design, table))
+        weights = np.where(out, 0.0, weights_of(query.weighting, design, table)[rows])
     if asked is not None and asked.start is not None and table.persons is not None:
         joined = spans_of(table, start=asked.start, time=asked.time, event=asked.event, level=asked.level)
         values = {**values, asked.start: joined.start, asked.time: joined.stop, asked.event: joined.event}
@@ -299,7 +302,7 @@ def people_of(query: DescriptionQuery, table: AdmittedTable, design: Design | No
 
 
 def _numbers_of_rows(table: AdmittedTable, *, most: int, counts: BoolArray | None) -> IntArray:
-    """Return how many rows of each person are used, in the order of `_first_rows`; only those that count, if said."""
+    """Return how many rows of each person are used, in the order of `first_rows`; only those that count, if said."""
     persons = np.zeros(0, dtype=np.int64) if table.persons is None else table.persons
     named, whose = np.unique(persons[persons >= 0], return_inverse=True)
     weights = None if counts is None else counts[persons >= 0].astype(np.float64)
@@ -328,13 +331,6 @@ def _with_all_rows(
         rows=PeoplesRows(person=person, weights=weights),
         number=number,
     )
-
-
-def _first_rows(persons: IntArray, complete: BoolArray) -> IntArray:
-    """Return one row of each person: the first complete one, else the first; rows that name nobody are left out."""
-    order = np.lexsort((np.arange(len(persons)), ~complete, persons))
-    first = np.diff(persons[order], prepend=-1) > 0
-    return np.asarray(order[first])
 
 
 def features_of(query: DescriptionQuery, people: DescribedPeople) -> Iterator[IntArray]:

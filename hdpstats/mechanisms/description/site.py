@@ -22,20 +22,22 @@ and a declared :math:`w_{max}` a block is multiplied by :math:`b = w / w_{max}`,
 :math:`t_0`: then the first two sums are half the total of weights and half that of their squares. Where the number of
 people is public and everybody counts, :math:`t_0` is left out.
 
-Overlap weights (`hdpstats.families.overlap_weights`) are such a ``b``: in [0, 1], a function of that person's row and
-of public coefficients. Who lacks a cell of the query weighs 0, in the cell "incomplete" of follow-up too.
+Overlap weights (`hdpstats.families.overlap_weights`) are such a ``b``: in [0, 1], a function of the row of that person
+that is described and of public coefficients. Who lacks a cell of the query weighs 0, in the cell "incomplete" of
+follow-up too.
 
 Each feature is rounded to an integer number of :math:`2^{-20}`, at most :math:`2^{19}` in size; integers are added,
 exactly and in any order. The map from a person to integers is total and depends on that person's rows alone. Of a
-person with several rows (a unit) it is the first row that is complete in all columns of the query, else the first one;
-rows that name nobody are nobody's. Where follow-up has a beginning, the rows of a person are joined to one span
-(`hdpstats.mechanisms.description.people`). *All rows:* the query of a fit to people with several rows takes of each the
-weighted sum of the blocks of the complete rows that are used, ``n`` of them at most ``m``, with the weights
-:math:`w(n) / W` times :math:`w / w_{max}` (`hdpstats.families.several_rows`). They add up to ``b`` in [0, 1], so that
-the sum lies in the convex hull of 0 and the blocks of rows: its entries are at most 1/2 in size. Groups of numbers of
-rows are multiplied by ``b``, and :math:`b / 2` stands first where ``b`` is not 1 for everybody; the number of rows is
-not multiplied. Each entry is rounded once more, person by person, which the cut to :math:`\pm 1/2` keeps in the bound.
-A person is one unit: whoever takes another's place may bring any rows, of any number and order.
+person with several rows (a unit) it is the first row that is complete in all columns of the query, or in those that it
+names for this (``first``), else the first one; rows that name nobody are nobody's. Where follow-up has a beginning, the
+rows of a person are joined to one span (`hdpstats.mechanisms.description.people`). *All rows:* the query of a fit to
+people with several rows takes of each the weighted sum of the blocks of the complete rows that are used, ``n`` of them
+at most ``m``, with the weights :math:`w(n) / W` times :math:`w / w_{max}` (`hdpstats.families.several_rows`). They add
+up to ``b`` in [0, 1], so that the sum lies in the convex hull of 0 and the blocks of rows: its entries are at most 1/2
+in size. Groups of numbers of rows are multiplied by ``b``, and :math:`b / 2` stands first where ``b`` is not 1 for
+everybody; the number of rows is not multiplied. Each entry is rounded once more, person by person, which the cut to
+:math:`\pm 1/2` keeps in the bound. A person is one unit: whoever takes another's place may bring any rows, of any
+number and order.
 
 **Sensitivity of sums.** In the norm :math:`\|T\| = \sum_g \max_j |T_{gj}|`, with ``d`` sums in a group: 1 under
 replace-one and 1/2 under add-or-remove-one, in units of :math:`2^{20}`. *Proof.* Adding or removing a person adds or
@@ -94,7 +96,7 @@ from hdpstats._base.typing import IntArray
 from hdpstats._base.work import Operations, sorting
 from hdpstats.families.overlap_weights import weighting_design, weighting_work
 from hdpstats.formulas import Design
-from hdpstats.mechanisms.base import Prepared, check_one_row
+from hdpstats.mechanisms.base import Prepared
 from hdpstats.mechanisms.description import UNITS, DescribedColumn, DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.description.people import cells_of, follow_up_of, people_of, sums_in_one_pass, sums_of
 from hdpstats.noise.discrete import TwoSidedGeometric
@@ -280,8 +282,6 @@ def _check(query: DescriptionQuery, site_facts: SiteFacts) -> None:
     for name, levels in zip(query.grouping, query.levels_of_groups, strict=True):
         if levels_of(_declared(schema, name)) != levels:
             raise SiteError(f"this site's schema declares other levels of {name!r} than the query has groups")
-    if query.weighting is not None:
-        check_one_row(site_facts, "a person has one weight, so that weighted descriptions are of people")
     if query.weights is not None:
         weight = _declared(schema, query.weights)
         if not isinstance(weight, Weight) or weight.max != query.largest_weight:
@@ -290,6 +290,8 @@ def _check(query: DescriptionQuery, site_facts: SiteFacts) -> None:
         raise MechanismError("the number of people that count is not public here: counted must be true")
     if query.follow_up is not None:
         _check_follow_up(query, site_facts)
+    if query.first is not None and site_facts.unit is None:
+        raise SiteError("the query is about the first rows of people with several; this site's people have one each")
     if query.rows is not None and (site_facts.unit is None or query.rows.most != site_facts.most_rows):
         raise SiteError(f"this site uses {site_facts.most_rows} rows of a person at most, not {query.rows.most}")
 

@@ -9,9 +9,10 @@ Use: `hdpstats.models.treatment_effect`. Proof: `hdpstats.mechanisms.treatment_e
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Final, final
+from typing import Annotated, ClassVar, Final, final
 
 from hdpstats._base.errors import MechanismError
+from hdpstats.records.codec import LEFT_OUT
 from hdpstats.records.overlap_weights import OverlapWeights
 from hdpstats.records.query import ChargedQuery, ChargedRelease, check_pure
 
@@ -35,6 +36,9 @@ class TreatmentEffectQuery(ChargedQuery):
         Its declared bounds; 0 and 1 of a binary one.
     cells : int
         The cells of an arm: 2 of a binary outcome, 3 of a number.
+    most_rows : int or None
+        Of people with several rows the most of which the outcome is averaged; None, which JSON leaves out, where a
+        person has one row.
     """
 
     kind: ClassVar[str] = "treatment_effect/1"
@@ -43,6 +47,7 @@ class TreatmentEffectQuery(ChargedQuery):
     lower: float = 0.0
     upper: float = 1.0
     cells: int = BINARY
+    most_rows: Annotated[int | None, LEFT_OUT] = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -56,6 +61,8 @@ class TreatmentEffectQuery(ChargedQuery):
             raise MechanismError("an arm has 2 cells of a binary outcome, or 3 of a number")
         if self.cells == BINARY and (self.lower, self.upper) != (0.0, 1.0):
             raise MechanismError("a binary outcome has the bounds 0 and 1")
+        if self.most_rows is not None and self.most_rows < 1:
+            raise MechanismError("most_rows must be 1 or more, or be left out where a person has one row")
 
 
 @final

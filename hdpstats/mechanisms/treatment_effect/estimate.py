@@ -83,7 +83,7 @@ def stacked_of(cells: Cells, people: WeightedPeople, outcome: OutcomeModel, erro
     p = np.clip(cells.places(cells.weights), 1e-4, 1.0 - 1e-4)
     means = outcome.means(people, p)
     if cells.query.cells == BINARY:
-        residual = means * (1.0 - means)
+        residual = outcome.spread * means * (1.0 - means)
     else:
         e = people.propensity
         w = people.weights * e * (1.0 - e)

@@ -13,10 +13,18 @@ units, a function of that person's row and of public coefficients) is in the row
 
 *Missing means left out:* a person who lacks the outcome, the treatment or a covariate adds nothing.
 
+**People with several rows.** Arm, covariates and so the weight are those of the person's first row that is complete in
+the treatment and the covariates; the outcome is the mean of the person's outcomes, over those rows that have one,
+``most_rows`` of them at most (`hdpstats.schema.persons.among_first`). Of a binary outcome the mean ``y`` lies in
+[0, 1], and ``w`` is shared out as :math:`w - \lfloor w y \rfloor : \lfloor w y \rfloor`; of a number as above. All
+of it is a total map of that person's rows and their order, at public coefficients. Who has no such row, or no outcome
+in any, adds nothing. Rows that name nobody are nobody's.
+
 **Sensitivity** in the L1 norm: :math:`2^{20}` units under add-or-remove-one, :math:`2^{21}` under replace-one. *Proof.*
 What a person adds is a vector of whole numbers from 0 on, whose sum is at most ``w`` and so at most :math:`2^{20}`.
 Adding or removing a person adds or takes away one of them; replacing a person takes one away and adds another, whether
-or not the arm, the outcome or the weight changes. QED. Both are attained as weights come to 1. (The pair of ``w`` and
+or not the arm, the outcome or the weight changes. It says nothing of how many rows these come from, so that it
+holds for whole people with all of their rows. QED. Both are attained as weights come to 1. (The pair of ``w`` and
 ``w y`` in each arm, which tells the same, would move by twice as much.)
 
 **Noise** is two-sided geometric in each cell, at the rate epsilon over that (`hdpstats.noise.discrete`).
@@ -36,16 +44,17 @@ import numpy as np
 from hdpstats._base.compiled import Loops
 from hdpstats._base.errors import MechanismError, SchemaError, SiteError
 from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats._base.work import Operations
+from hdpstats._base.work import Operations, sorting
 from hdpstats.families.overlap_weights import UNITS, units, weighting_design, weighting_work, weights_of
 from hdpstats.formulas import Design
-from hdpstats.mechanisms.base import Prepared, added, check_one_row
+from hdpstats.mechanisms.base import Prepared, added
 from hdpstats.mechanisms.treatment_effect import ARMS, BINARY, TreatmentEffectQuery, TreatmentEffectRelease
 from hdpstats.noise.discrete import TwoSidedGeometric
 from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.columns import Binary, Continuous
 from hdpstats.schema.partitions import Parts
+from hdpstats.schema.persons import among_first, first_rows, means_of
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import AdmittedTable
@@ -78,6 +87,8 @@ class PreparedTreatmentEffect(Prepared):
     def work(self, rows: int) -> Operations:
         """Return what the noise, the weights and the sums take at most."""
         sums = Operations(steps=300.0, passes=80.0 * rows)
+        if self.query.most_rows is not None:
+            sums = sums + Operations(steps=400.0, passes=160.0 * rows, sorts=10.0 * sorting(rows))
         return self.noise.work(self.cells) + weighting_work(self.query.weighting, self.design, rows) + sums
 
     def compute(self, rows: Parts[AdmittedTable]) -> TreatmentEffectRelease:
@@ -93,7 +104,7 @@ class PreparedTreatmentEffect(Prepared):
 
 def prepare(query: TreatmentEffectQuery, site_facts: SiteFacts) -> PreparedTreatmentEffect:
     """Fix the noise, or refuse what the proof does not cover."""
-    check_one_row(site_facts, "a person has one weight, so that treatment effects are of people")
+    _check_rows(query, site_facts)
     design = weighting_design(query.weighting, site_facts.schema)
     _check_outcome(query, design, site_facts.schema)
     return PreparedTreatmentEffect(
@@ -110,6 +121,15 @@ def sensitivity(relation: Relation) -> int:
     return UNITS * relation.persons_changed
 
 
+def _check_rows(query: TreatmentEffectQuery, site_facts: SiteFacts) -> None:
+    """Refuse a query that takes people's rows otherwise than the site: with several an outcome is their mean."""
+    used = None if site_facts.unit is None else site_facts.most_rows
+    if query.most_rows != used:
+        rows = {None: "one row"}
+        ours, theirs = (rows.get(each, f"a mean over {each} rows at most") for each in (used, query.most_rows))
+        raise SiteError(f"this site takes {ours} of a person, and the query {theirs}")
+
+
 def _check_outcome(query: TreatmentEffectQuery, design: Design, schema: Schema) -> None:
     column = schema.get(query.outcome)
     if column is None:
@@ -124,8 +144,8 @@ def _check_outcome(query: TreatmentEffectQuery, design: Design, schema: Schema) 
 def shares_of(query: TreatmentEffectQuery, weights: IntArray, outcome: FloatArray) -> IntArray:
     """Return what each person adds to the cells of the own arm (cells, n), in units: ``weights`` in sum."""
     if query.cells == BINARY:
-        happened = outcome == 1.0
-        return np.stack([np.where(happened, 0, weights), np.where(happened, weights, 0)])
+        happened = np.floor(weights * np.clip(outcome, 0.0, 1.0)).astype(np.int64)
+        return np.stack([weights - happened, happened])
     place = np.clip((outcome - query.lower) / (query.upper - query.lower), 0.0, 1.0)
     high = np.floor(weights * place**2).astype(np.int64)
     middle = np.floor(weights * (2.0 * place * (1.0 - place))).astype(np.int64)
@@ -134,7 +154,13 @@ def shares_of(query: TreatmentEffectQuery, weights: IntArray, outcome: FloatArra
 
 def totals_of(query: TreatmentEffectQuery, design: Design, table: AdmittedTable) -> IntArray:
     """Return the total weights (arms x cells,) of the people of a table, the untreated first."""
-    weights = np.where(table.complete, units(weights_of(query.weighting, design, table)), 0)
-    treated = table.numeric[design.response] == 1.0
-    shares = shares_of(query, weights, table.numeric[query.outcome])
+    weights, treated = units(weights_of(query.weighting, design, table)), table.numeric[design.response] == 1.0
+    outcome, counts = table.numeric[query.outcome], table.complete
+    if table.persons is not None and table.places is not None:
+        rows = first_rows(table.persons, ~table.lacking(but=(query.outcome,)))
+        there = among_first(table.persons, table.places, ~table.missing[query.outcome], most_rows=query.most_rows or 1)
+        outcome = means_of(table.persons, outcome, there)
+        weights, treated, counts = weights[rows], treated[rows], ~np.isnan(outcome)
+        outcome = np.where(counts, outcome, query.lower)
+    shares = shares_of(query, np.where(counts, weights, 0), outcome)
     return np.concatenate([np.where(treated == arm, shares, 0).sum(axis=1) for arm in (False, True)])

@@ -306,8 +306,13 @@ def test_weights_of_others_or_of_nothing_are_refused_before_a_charge(study, weig
     with pytest.raises(hdp.ArgumentError, match="they lack y"):
         hdp.treatment_effect("y ~ a", bare, hdp.propensity(FORMULA, bare, epsilon=1.0).weights(), epsilon=1.0)
     several = study_of(PRIVATE.assign(id=np.arange(len(PRIVATE)) // 2), unit="id", max_rows_per_unit=2, n_max=1500)
-    with pytest.raises(hdp.ArgumentError, match="one weight"):
-        hdp.propensity(FORMULA, several, epsilon=1.0)
+    with pytest.raises(hdp.ArgumentError, match="first complete row"):
+        hdp.treatment_effect("y ~ a", several, weighting, epsilon=1.0)
+    of_first = hdp.propensity(FORMULA, several).fit_public().weights()
+    with pytest.raises(hdp.ArgumentError, match="first complete row"):
+        hdp.treatment_effect("y ~ a", study, of_first, epsilon=1.0)
+    with pytest.raises(hdp.ArgumentError, match="weighted regressions are of people with one row"):
+        hdpf.logit("y ~ a", several, weighting=of_first)
     assert study.ledger.spent == spent
 
 
