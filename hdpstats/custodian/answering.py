@@ -55,10 +55,11 @@ from hdpstats.custodian.prices import measured
 from hdpstats.custodian.request_costs import (
     CARRIED_AGAIN,
     OTHER_DATA,
-    SECOND,
     RequestCosts,
     affords_all,
     charges_besides,
+    charges_with,
+    owed_second,
     query_sha256,
 )
 from hdpstats.custodian.senders import sender_of
@@ -68,7 +69,6 @@ from hdpstats.custodian.timing import Overruns, Slots
 from hdpstats.exchange import ReleaseFile, RequestFile
 from hdpstats.exchange.questions import Question
 from hdpstats.ledger import Ledger
-from hdpstats.mechanisms.registry import name_of
 from hdpstats.privacy.budget import total
 from hdpstats.records.query import Query, Release
 from hdpstats.schema.public import PublicTable
@@ -134,6 +134,7 @@ class AnsweringSite(Site):
         self.answers: dict[str, tuple[Query, Release]] = {}
         self.refusal: BaseException | None = None
         self._later: RequestRefused | None = None
+        self._charges = 1
 
     @property
     def schema(self) -> Schema:
@@ -164,6 +165,7 @@ class AnsweringSite(Site):
 
     def check_permitted(self, query: Query, columns: Collection[str]) -> None:
         """Refuse what the analyst may not ask; where it is too large or takes too long, nothing is charged before."""
+        self._charges = max(self._charges, charges_with(query))
         try:
             with self.time.paused():
                 self._check_allowed(query, columns)
@@ -251,11 +253,13 @@ class AnsweringSite(Site):
         if self._question.second is not None:
             quote = self._site.quote(query, analyst=self._analyst)
             besides = quote.cost.times(others)
-            charged, ledger = quote.cost + quote.ahead, self._site.ledger
-            if not affords_all(ledger, self._question, query, charged, self._analyst, shared=shared, besides=besides):
+            ledger, answered = self._site.ledger, [each for each, _ in self.answers.values()]
+            second = owed_second(ledger, self._question, answered, charges=self._charges)
+            charged = quote.cost + quote.ahead + second
+            if not affords_all(ledger, charged, self._analyst, shared=shared, besides=besides):
                 raise _refusal("insufficient-budget")
-            left, later = self._site.ledger.charges_left(self._analyst), len(getattr(query, "ahead", None) or ())
-            if name_of(query) != SECOND and left is not None and left < later + 2:
+            left, charges = ledger.charges_left(self._analyst), charges_with(query)
+            if self._question.owes_second(answered) and left is not None and left < charges + self._charges:
                 raise _refusal("quota")
         self._costs.add(query, self._site.cost(query, analyst=self._analyst), charged=True)
 

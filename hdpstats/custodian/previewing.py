@@ -27,6 +27,8 @@ from hdpstats.custodian.request_costs import (
     RequestCosts,
     affords_all,
     charges_besides,
+    charges_with,
+    owed_second,
     query_sha256,
 )
 from hdpstats.custodian.senders import sender_of
@@ -82,7 +84,8 @@ class PreviewSite(Site):
         self.permissions: Permissions = settings.analysts[analyst]
         self.columns: set[str] = set()
         self.forbidden = self._too_large = False
-        self.stored = self.again = 0
+        self.answered: list[Query] = []
+        self.again, self.charges = 0, 1
 
     @property
     def schema(self) -> Schema:
@@ -114,6 +117,7 @@ class PreviewSite(Site):
     def check_permitted(self, query: Query, columns: Collection[str]) -> None:
         """Note which columns a fit will need, and whether it is permitted."""
         self.columns |= set(columns)
+        self.charges = max(self.charges, charges_with(query))
         self.forbidden = self.forbidden or not self.permissions.allow(query, columns)
         self._too_large = self._too_large or len(query.to_json()) > self._limits.query
 
@@ -134,7 +138,7 @@ class PreviewSite(Site):
             raise CODES["too-large"].error(CODES["too-large"].message)
         if stored is None:
             raise _Met(query)
-        self.stored += 1
+        self.answered.append(query)
         self.again += stored.place.attempt - 1
         return release_from_json(stored.release_json).at(stored.place)
 
@@ -332,6 +336,7 @@ def in_words(settings: SiteSettings, found: Preview) -> str:
         f"from {name}, {signed}; of data set {site.ledger.dataset!r}, version {site.ledger.version}; {site.terms}",
         f"asks for {asked.question}",
         f"may spend {asked.question.spending_in_words}",
+        *filter(None, [asked.question.parts_in_words]),
         f"public rows: {found.public}",
         f"reads of each person: {', '.join(sorted(site.columns)) or 'nothing'}",
         *_costs(found),
@@ -383,7 +388,7 @@ def proposed(settings: SiteSettings, found: Preview) -> Approval:
 
 
 def _costs(found: Preview) -> list[str]:
-    site, stored = found.site, found.site.stored
+    site, stored = found.site, len(found.site.answered)
     before = [f"{stored} of its queries were answered before, and cost nothing now"] if stored else []
     if found.met is None:
         return [*before, "would cost nothing now"] if stored and not found.problem else before
@@ -413,13 +418,11 @@ def _costs(found: Preview) -> list[str]:
         "digits"
     )
     together = cost + ahead
-    asked = found.request.question
     caps, stopped = site.caps()
     if stopped:  # which is said with what is left
         return lines
-    if not affords_all(
-        site.ledger, asked, found.met, together, found.analyst, shared=shared, besides=besides, caps=caps
-    ):
+    second = owed_second(site.ledger, found.request.question, site.answered, charges=site.charges)
+    if not affords_all(site.ledger, together + second, found.analyst, shared=shared, besides=besides, caps=caps):
         lines.append("would be refused: more than is left, in all or to the analyst")
         return lines
     if together.mu_squared:

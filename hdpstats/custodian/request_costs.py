@@ -25,7 +25,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
@@ -36,7 +36,6 @@ from hdpstats.custodian.files import append_line, check_file, without_torn_end
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.exchange.questions import Question
 from hdpstats.ledger import KnownQuery, Ledger
-from hdpstats.mechanisms.registry import name_of
 from hdpstats.privacy.budget import NOTHING, Budget, Spend, covers
 from hdpstats.privacy.composition import Balance
 from hdpstats.records.query import Query
@@ -47,9 +46,6 @@ CARRIED_AGAIN: Final = 2
 
 OTHER_DATA: Final = "for other data, at another version of them or under other terms"
 """Where a request was charged that is an old one here."""
-
-SECOND: Final = "treatment_effect"
-"""The kind of query that makes up the second of two questions (`hdpstats.exchange.questions.Question.second`)."""
 
 _NAMES: Final = ("request", "analyst", "account")
 _ASKED: Final = ("request", "analyst")
@@ -174,10 +170,21 @@ class RequestCosts:
         return [each for each in found if each["query"] == name and each["analyst"] == self._whose["analyst"]]
 
 
+def charges_with(query: Query) -> int:
+    """Return how many charges a query makes with those that it says lie ahead, of rounds as if it were the last."""
+    ahead = getattr(query, "ahead", None) or getattr(query, "followed_by", None)
+    return 1 + (len(ahead) if isinstance(ahead, tuple) else 0)
+
+
+def owed_second(ledger: Ledger, asked: Question, answered: Iterable[Query], *, charges: int) -> Spend:
+    """Return what the second of two questions is charged at most, in so many charges; nothing once the first ended."""
+    if asked.second is None or not asked.owes_second(answered):
+        return NOTHING
+    return ledger.charged(Spend(asked.second)) + Spend(ledger.floor.epsilon).times(charges - 1)
+
+
 def affords_all(
     ledger: Ledger,
-    asked: Question,
-    query: Query,
     charged: Spend,
     analyst: str,
     *,
@@ -191,21 +198,18 @@ def affords_all(
     ----------
     ledger
         The account.
-    asked, query
-        The question, and that of its queries which is charged next.
     charged
-        What the query is charged, and what it says that lies ahead of it: each charge is at least the floor.
+        What the query that comes next is charged, what it says that lies ahead of it, and what a second question is
+        (`owed_second`): each charge is at least the floor.
     analyst
         Whose it is.
     shared
         Whether it was released to somebody else: it is charged to the analyst's cap alone, and so may be what follows.
     besides
-        What the analyst's cap is charged besides: charges of the query that were made for others (`owed_besides`).
+        What the analyst's cap is charged besides: charges of the query that were made for others (`charges_besides`).
     caps
         The caps of analysts; by default those of the account.
     """
-    if asked.second is not None and name_of(query) != SECOND:
-        charged = charged + ledger.charged(Spend(asked.second))
     if not shared and not ledger.affords(charged):
         return False
     known = ledger.caps if caps is None else caps

@@ -5,25 +5,23 @@ that of this package, which analyst and custodian both run: with the rows' own s
 with a site that knows the recorded answers only. No code and no value that is not plain JSON is taken from a file.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, Final, final
 
 import hdpstats.formula.api as hdpf
-from hdpstats._base.errors import ArgumentError, FormulaError, HdpError, SchemaError
+from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats._base.validation import exact
 from hdpstats.describe import describe
-from hdpstats.formulas import compile_design
-from hdpstats.mechanisms.registry import prepare
+from hdpstats.exchange.weighted_people import OfWeightedPeople
 from hdpstats.models import propensity, treatment_effect
-from hdpstats.models.treatment_effect import requested_effect
-from hdpstats.privacy.budget import Budget, release_delta, release_epsilon
+from hdpstats.models.treatment_effect import TreatmentEffectRequest
+from hdpstats.privacy.budget import Budget, decimal, release_delta, release_replicate
 from hdpstats.records import codec
-from hdpstats.results.propensity import Propensity, admitted_for_errors
+from hdpstats.records.query import PointQuery, Query
 from hdpstats.sites import Study
-from hdpstats.sites.study import site_facts_of
 
 Options = Mapping[str, Any]
 
@@ -32,6 +30,12 @@ FIT: Final = frozenset(
 )
 """What a fit may be told about what it spends."""
 OF_ROWS: Final = frozenset({"weights", "offset", "row_norm", "correlation"})
+FORMULA, EPSILON = "propensity_formula", "propensity_epsilon"
+"""What the propensity model is, and what it may cost, where people are weighted by it."""
+
+
+NEVER, MAY, MUST = "never", "may", "must"
+"""Whether people of a question are weighted by their chance of treatment, whose model is asked for with it."""
 
 
 @final
@@ -47,61 +51,31 @@ class Kind:
         Takes what was opened and what it may spend, asks the sites and returns the result.
     options, spending : frozenset of str
         The names that both take.
+    weighted : str
+        `MAY` or `MUST` where `open` takes a ``weighting``: then a question may, or must, have ``propensity_formula``
+        and ``propensity_epsilon``.
     """
 
     open: Callable[..., Any]
     ask: Callable[[Any, Options], Any] = field(default=lambda opened, spent: opened.fit(**spent))
     options: frozenset[str] = OF_ROWS
     spending: frozenset[str] = FIT
+    weighted: str = NEVER
 
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Effect:
-    """An effect whose propensity model is fitted first."""
-
-    formula: str
-    study: Study
-    propensity: Any
-
-
-def _open_effect(formula: str, data: Study, *, propensity_formula: str) -> _Effect:
-    return _Effect(formula=formula, study=data, propensity=propensity(propensity_formula, data))
-
-
-def _check_effect(opened: _Effect, epsilon: object, replicate: int, *, allow_large_epsilon: bool) -> None:
-    """Refuse an effect that no site would answer, or that one does not permit, before its propensity is charged.
-
-    The weights are not known yet; those of public people stand for them where there are any. Public rows on which no
-    effect's errors could rest are refused whatever the weights will be.
-    """
-    amount = release_epsilon(epsilon, allow_large_epsilon=allow_large_epsilon)
-    outcome = compile_design(opened.formula, opened.study.schema).response
-    public = opened.study.by_person(opened.propensity.design.needs, averaged=outcome)
-    admitted_for_errors(public, opened.propensity.design, (outcome,), what="treatment_effect")
-    try:
-        weighting = Propensity.of(opened.propensity.model.fit_public()).weights("overlap")
-        asked = requested_effect(opened.formula, opened.study, weighting, replicate=replicate)
-        query = asked.query(amount)
-    except (FormulaError, SchemaError):
-        raise
-    except HdpError:  # about public people, and private ones may differ
-        return
-    for site in opened.study.sites.values():
-        site.check_permitted(query, prepare(query, site_facts_of(opened.study, site.records)).needs)
-
-
-def _ask_effect(opened: _Effect, spent: Options) -> Any:
-    large = spent.get("allow_large_epsilon", False)
-    _check_effect(opened, spent["epsilon"], spent.get("replicate", 1), allow_large_epsilon=large)
-    own = {name: value for name, value in spent.items() if name != "propensity_epsilon"}
-    shared = {name: value for name, value in own.items() if name != "epsilon"}
-    first = opened.propensity.release(spent.get("propensity_epsilon"), **shared)
-    return treatment_effect(opened.formula, opened.study, first.weights("overlap"), **own)
+    def __post_init__(self) -> None:
+        """Take what a propensity model is asked by."""
+        if self.weighted != NEVER:
+            object.__setattr__(self, "options", self.options | {FORMULA})
+            object.__setattr__(self, "spending", self.spending | {EPSILON})
 
 
 def _release(opened: Any, spent: Options) -> Any:
     return opened.release(**spent)
+
+
+def _ask_effect(opened: TreatmentEffectRequest, spent: Options) -> Any:
+    drawn = replace(opened, replicate=release_replicate(spent.get("replicate", 1)))
+    return drawn.release(spent["epsilon"], allow_large_epsilon=spent.get("allow_large_epsilon", False))
 
 
 _DESCRIPTION: Final = frozenset(
@@ -111,10 +85,10 @@ _DRAWS: Final = frozenset({"epsilon", "replicate", "allow_large_epsilon"})
 
 KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
     {
-        "logit": Kind(open=hdpf.logit),
-        "linear": Kind(open=hdpf.linear),
+        "logit": Kind(open=hdpf.logit, weighted=MAY),
+        "linear": Kind(open=hdpf.linear, weighted=MAY),
         "quantile": Kind(open=hdpf.quantile, options=OF_ROWS | {"q", "width"}),
-        "poisson": Kind(open=hdpf.poisson, options=OF_ROWS | {"cap"}),
+        "poisson": Kind(open=hdpf.poisson, options=OF_ROWS | {"cap"}, weighted=MAY),
         "multinomial": Kind(open=hdpf.multinomial, options=OF_ROWS - {"offset"}),
         "hazard": Kind(
             open=hdpf.hazard,
@@ -127,19 +101,18 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
             open=hdpf.survfit,
             options=frozenset({"times", "weights", "recorded"}),
             spending=_DRAWS | {"delta"},
+            weighted=MAY,
         ),
         "describe": Kind(
             open=lambda columns, data, **options: describe(data, columns, **options),
             ask=_release,
             options=_DESCRIPTION,
             spending=frozenset({"epsilon", "allow_large_epsilon"}),
+            weighted=MAY,
         ),
         "propensity": Kind(open=propensity, ask=_release, options=frozenset(), spending=_DRAWS),
         "treatment_effect": Kind(
-            open=_open_effect,
-            ask=_ask_effect,
-            options=frozenset({"propensity_formula"}),
-            spending=_DRAWS | {"propensity_epsilon"},
+            open=treatment_effect, ask=_ask_effect, options=frozenset(), spending=_DRAWS, weighted=MUST
         ),
     }
 )
@@ -217,7 +190,8 @@ class Question:
                     raise ArgumentError(
                         f"{name} must be a text, a number, true, false, or a list of these", argument=name
                     )
-        for name in sorted({"epsilon", "propensity_epsilon"} & kind.spending):
+        self._check_weighted(kind)
+        for name in ["epsilon", *([EPSILON] if self.is_weighted else [])]:
             value = self.spending.get(name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
                 raise ArgumentError(f"{name} must be given, one number above 0", argument=name)
@@ -234,26 +208,59 @@ class Question:
                 argument="formula",
             )
 
+    def _check_weighted(self, kind: Kind) -> None:
+        """Refuse a propensity model without its formula or its cost, and what is not for weighted people."""
+        if kind.weighted == MUST and not self.is_weighted:
+            raise ArgumentError(
+                f"{FORMULA} and {EPSILON} must be given for a {self.kind}: the propensity model, fitted first",
+                argument=FORMULA,
+            )
+        if not self.is_weighted:
+            return
+        if not isinstance(self.options.get(FORMULA), str):
+            raise ArgumentError(
+                f"{FORMULA} must be given with {EPSILON}, as in 'treatment ~ age': people are weighted by that model",
+                argument=FORMULA,
+            )
+        if "delta" in self.spending:
+            raise ArgumentError(
+                f"delta must be left out with {FORMULA}: both parts of such a question are pure", argument="delta"
+            )
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether it is about people weighted by a propensity model, which it asks for first."""
+        return FORMULA in self.options or EPSILON in self.spending
+
     @property
     def second(self) -> Fraction | None:
         """What the second of two questions costs, where the first is of no use unless both can be charged; else None.
 
         Both have noise of their own and no delta.
         """
-        return exact(self.spending["epsilon"], name="epsilon") if "propensity_epsilon" in self.spending else None
+        return exact(self.spending["epsilon"], name="epsilon") if self.is_weighted else None
+
+    def owes_second(self, answered: Iterable[Query]) -> bool:
+        """Whether all of the second of two questions is to be asked yet, once some queries were answered.
+
+        The first of them, a propensity model, ends with the coefficients of people who are not weighted.
+        """
+        first = any(isinstance(query, PointQuery) and query.model.overlap is None for query in answered)
+        return self.second is not None and not first
 
     @property
     def most(self) -> Budget:
         """What all of its releases together may cost each person: the sum of its epsilons, and its delta."""
-        asked = (self.spending.get(name, 0) for name in ("epsilon", "propensity_epsilon"))
+        asked = (self.spending.get(name, 0) for name in ("epsilon", EPSILON))
         epsilons = [exact(amount, name="epsilon") for amount in asked]
         delta = {**self.options, **self.spending}.get("delta", 0)
         return Budget(sum(epsilons, Fraction(0)), release_delta(delta))
 
     def open(self, study: Study) -> Any:
         """Open the question on a study; spends nothing, and raises what the constructor of the kind raises."""
+        kind = KINDS[self.kind]
         try:
-            return KINDS[self.kind].open(self.what, study, **self.options)
+            return self._of_weighted(kind, study) if self.is_weighted else kind.open(self.what, study, **self.options)
         except HdpError:
             raise
         except UNREADABLE:
@@ -261,7 +268,19 @@ class Question:
 
     def ask(self, study: Study) -> Any:
         """Ask the sites of a study, and return the result: what the analyst's own call would be."""
-        return KINDS[self.kind].ask(self.open(study), self.spending)
+        opened = self.open(study)
+        if isinstance(opened, OfWeightedPeople):
+            return opened.answer(self.spending)
+        return KINDS[self.kind].ask(opened, self.spending)
+
+    def _of_weighted(self, kind: Kind, study: Study) -> OfWeightedPeople:
+        options = {name: value for name, value in self.options.items() if name != FORMULA}
+        return OfWeightedPeople(
+            propensity=propensity(self.options[FORMULA], study),
+            open=lambda study, weighting: kind.open(self.what, study, weighting=weighting, **options),
+            ask=kind.ask,
+            replicate={**self.options, **self.spending}.get("replicate", 1),
+        )
 
     def __str__(self) -> str:
         what = [self.what] if isinstance(self.what, str) else self.what
@@ -271,6 +290,17 @@ class Question:
     def spending_in_words(self) -> str:
         """What may be spent, and how."""
         return _listed(self.spending).removeprefix("; ")
+
+    @property
+    def parts_in_words(self) -> str:
+        """What the two parts of a question about weighted people may cost; empty of all others."""
+        if not self.is_weighted:
+            return ""
+        first, second = (decimal(exact(self.spending[name], name=name)) for name in (EPSILON, "epsilon"))
+        return (
+            f"two parts: the propensity model {self.options[FORMULA]!r} for at most epsilon {first}, then {self.kind} "
+            f"of people weighted by it for at most epsilon {second}; a part that was released before costs nothing"
+        )
 
 
 def _check_words(spending: Options) -> None:

@@ -320,7 +320,7 @@ def read_result(
 
     Returns
     -------
-    Result, Description, SurvivalCurves, Propensity or TreatmentEffect
+    Result, Description, Balance, SurvivalCurves, Propensity or TreatmentEffect
         What the function that the request names returns.
 
     Raises

@@ -27,6 +27,7 @@ from hdpstats._base.errors import ArgumentError, HdpError, SiteError, forgets_ro
 from hdpstats._base.validation import shown, truth
 from hdpstats.exchange.files import FileSignature, Place, fields_in, other_version, read_bytes, write_whole
 from hdpstats.exchange.questions import KINDS, UNREADABLE, Question
+from hdpstats.exchange.weighted_people import OfWeightedPeople
 from hdpstats.ledger.records import checked_sha256
 from hdpstats.ledger.signing import SignatureError, SigningKey, VerifyingKey
 from hdpstats.records import codec, recipe
@@ -301,7 +302,9 @@ def request(
         ``hdp.Study(public=public, schema=schema)``.
     epsilon
         What the answer may cost each person. A treatment effect takes ``propensity_formula`` and
-        ``propensity_epsilon`` besides, for the propensity model that is fitted first.
+        ``propensity_epsilon`` besides, for the propensity model that is fitted first; ``"logit"``, ``"linear"``,
+        ``"poisson"``, ``"survfit"`` and ``"describe"`` may, and are then of people weighted by it (``weighting=``).
+        A propensity model that was released before costs nothing.
     attach_public
         Whether the public rows are in the file; else it names them by their SHA-256, and whoever answers it, and
         whoever reads the answer, gives the same rows.
@@ -336,7 +339,9 @@ def request(
         options={name: value for name, value in given.items() if name in known},
         spending={"epsilon": _plain(epsilon)} | {name: value for name, value in given.items() if name not in known},
     )
-    question.open(study)
+    opened = question.open(study)
+    if isinstance(opened, OfWeightedPeople):
+        opened.check()
     table = study.public
     columns = persons = None
     if table is not None and truth(attach_public, name="attach_public"):

@@ -26,8 +26,10 @@ from hdpstats.models.regression import Logit
 from hdpstats.models.request import ONLY, FitRequest, fit_request
 from hdpstats.models.treatment_effect import TreatmentEffectRequest, requested_effect
 from hdpstats.privacy.budget import epsilons_of
+from hdpstats.records.estimate import Estimate
+from hdpstats.results import FittedRows, Result
 from hdpstats.results.facts import design_of
-from hdpstats.results.propensity import Propensity
+from hdpstats.results.propensity import LEAST_EFFECTIVE, Propensity, Weighting
 from hdpstats.results.treatment_effect import DIFFERENCE
 from hdpstats.sites import Study
 from hdpstats.sites.study import check_private, checked_study, people_of
@@ -171,6 +173,34 @@ class PropensityRequest:
     def fit_public(self) -> Propensity:
         """Return the propensity model of the public rows alone, at no cost: for weighted curves of these rows."""
         return Propensity.of(self.model.fit_public())
+
+    def stand_in(self) -> Weighting:
+        """Return weights that stand for those of the private model until it is released: for checks, at no cost.
+
+        They are those of public people. Where these do not tell who is treated, or leave next to nobody in doubt,
+        everybody's chance is taken to be 1/2: private people may differ.
+        """
+        public = self.study.public
+        told = self.fit_public() if public is not None and set(self.design.needs) <= set(public.names) else self._even
+        known = bool(np.isfinite(told.estimate.values).all())
+        if not known or (public is not None and told.people.effective_share < LEAST_EFFECTIVE):
+            told = self._even
+        return replace(told.weights("overlap"), stands_in=True)
+
+    @property
+    def _even(self) -> Propensity:
+        """The model by which everybody's chance is 1/2."""
+        spec, unknown = self.model._spec, np.full((len(self.model._spec.terms),) * 2, np.nan)
+        even = Estimate(
+            label="public only",
+            terms=spec.terms,
+            values=np.zeros(len(unknown)),
+            sampling=unknown,
+            privacy=np.zeros_like(unknown),
+        )
+        facts = spec.facts(spec.classical, records=None, public=None)
+        rows = FittedRows(table=self.study.public)
+        return Propensity(fit=Result(facts=facts, schema=self.study.schema, estimate=even, public_rows=rows))
 
     def __repr__(self) -> str:
         return f"<propensity model to ask for: {self.model._spec.formula}>"

@@ -279,10 +279,13 @@ class Weighting(Reported):
         The model of treatment.
     record : OverlapWeights
         What a query carries.
+    stands_in : bool
+        Whether it stands for one that is not released yet, in checks of what is to be asked with it; nothing is.
     """
 
     propensity: Propensity
     record: OverlapWeights
+    stands_in: bool = False
 
     @property
     def treatment(self) -> str:
@@ -428,6 +431,8 @@ def check_of_these_people(weighting: Weighting, study: Study, *, what: str) -> N
     ArgumentError
         If the propensity model is of public rows alone, or a site of the study took no part in it.
     """
+    if weighting.stands_in:
+        return
     fit = weighting.propensity.fit
     if fit.guarantee is None:
         raise ArgumentError(

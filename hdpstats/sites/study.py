@@ -294,6 +294,13 @@ def _people(site: Site) -> str:
     return f"protected, at most {site.records}" if protected else str(site.records)
 
 
+def with_sites(study: Study, sites: Mapping[str, Site]) -> Study:
+    """Return a study with other sites in the places of its own, by the same names."""
+    changed = copy(study)
+    changed._sites = {name: sites[name] for name in study.sites}
+    return changed
+
+
 def checked_study(study: object, *, argument: str = "data") -> Study:
     """Return a study, or refuse what is none."""
     if not isinstance(study, Study):

@@ -226,7 +226,9 @@ def test_an_effect_that_is_refused_is_refused_before_its_propensity_is_charged(t
     assert "not permitted to ann" in preview(place.settings, place.request)
     with pytest.raises(hdp.SiteError, match="does not permit"):
         place.answer()
-    place.ask(kind, "event ~ g", options)
+    with pytest.raises(hdp.FormulaError, match="the treatment of the weighting alone"):
+        place.ask(kind, "event ~ g", options)
+    place.ask_unchecked(kind, "event ~ g", options)
     with pytest.raises(hdp.FormulaError, match="the treatment of the weighting alone"):
         place.answer()
     assert place.spent == 0
@@ -296,7 +298,7 @@ def lines_in(path):
 
 @pytest.mark.parametrize("public", [None, PUBLIC.head(10), PUBLIC.drop(columns=["event"])])
 def test_an_effect_whose_errors_would_rest_on_no_rows_is_refused_before_its_propensity_is_charged(place, public):
-    place.ask(*QUESTIONS["effect"], hdp.Study(public=public, schema=SCHEMA))
+    place.ask_unchecked(*QUESTIONS["effect"], hdp.Study(public=public, schema=SCHEMA))
     assert "would be refused: treatment_effect needs" in preview(place.settings, place.request)
     with pytest.raises(hdp.ArgumentError, match="treatment_effect needs"):
         place.answer()

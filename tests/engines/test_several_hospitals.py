@@ -27,6 +27,7 @@ QUESTIONS = {
     "rounds": ("logit", "y ~ x", {"epsilon": 1, "delta": 1e-5, "mechanism": "clipped_newton"}),
     "description": ("describe", ["x", "g", "k"], {"epsilon": 0.5, "by": "y"}),
     "effect": ("treatment_effect", "event ~ y", {"epsilon": 1, "propensity_formula": "y ~ x", "propensity_epsilon": 1}),
+    "weighted": ("logit", "event ~ y", {"epsilon": 1, "propensity_formula": "y ~ x", "propensity_epsilon": 0.5}),
 }
 SIMPLE = ("describe", ["x", "g"], {"epsilon": 0.5})
 

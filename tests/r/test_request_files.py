@@ -8,9 +8,10 @@ import pytest
 
 import hdpstats.api as hdp
 import r_bridge
+from hdpstats.custodian import open_site
 from hdpstats.exchange import RequestFile
 from hdpstats.ledger import SigningKey
-from tests.custodian.asked_by_files import Place
+from tests.custodian.asked_by_files import Place, Seen
 from tests.custodian.people import PUBLIC, SCHEMA
 
 ASK = "function(s, file, key) dp_request('logit', y ~ x + g, s, epsilon = 1, path = file, key = key)"
@@ -54,6 +55,28 @@ def test_r_describes_by_files(evaluate, tmp_path, study):
     assert asked.sha256 == hdp.request("describe", ["x", "g"], study, epsilon=0.5, by="y").sha256
     read = evaluate(ROWS)(*words(place.release, place.request))
     assert len(read) == len(r_bridge.call("as.data.frame", place.read()).columns)
+
+
+WEIGHTED = """function(s, file) {
+  dp_request('logit', event ~ y, s, epsilon = 1, path = file, propensity_formula = 'y ~ x + g', propensity_epsilon = 1)
+}"""
+SAME = """function(study, release, request) {
+  weights <- dp_weights(dp_propensity(y ~ x + g, study, epsilon = 1))
+  later <- dp_logit(event ~ y, study, epsilon = 1, weighting = weights)
+  identical(coef(later), coef(dp_read_result(release, request = request)))
+}"""
+
+
+def test_r_asks_for_weighted_people_by_files(evaluate, tmp_path, study):
+    place = Place(tmp_path)
+    evaluate(WEIGHTED)(r_bridge.to_r(study), *words(place.request))
+    asked = RequestFile.read(place.request)
+    same = hdp.request("logit", "event ~ y", study, epsilon=1, propensity_formula="y ~ x + g", propensity_epsilon=1)
+    assert asked.sha256 == same.sha256
+    place.answer()
+    later = hdp.Study(private=Seen(open_site(place.settings)), public=PUBLIC)
+    assert list(evaluate(SAME)(r_bridge.to_r(later), *words(place.release, place.request))) == [True]
+    assert place.spent == 2
 
 
 SCRIPT = """

@@ -1,0 +1,131 @@
+"""Questions about people who are weighted by their chance of treatment: a propensity model, and what rests on it.
+
+One request asks for both. The second question is made from what the first released, and the first is of no use
+without it. So the second is *rehearsed* before the first is charged, with weights of public people in place of those
+that are not known yet (`hdpstats.models.propensity.PropensityRequest.stand_in`): the analyst's own code runs until it
+asks the sites. What public facts refuse is refused then, and so is what a site says that it would refuse.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Never, final
+
+from hdpstats._base.errors import HdpError, SiteError
+from hdpstats._base.no_warnings import silence
+from hdpstats.mechanisms.registry import prepare
+from hdpstats.models.propensity import PropensityRequest
+from hdpstats.records.query import Query
+from hdpstats.results.propensity import Weighting
+from hdpstats.schema.public import PublicTable
+from hdpstats.schema.schema import Schema
+from hdpstats.sites import Site, Study
+from hdpstats.sites.site import HeldData, SiteTerms
+from hdpstats.sites.study import site_facts_of, with_sites
+
+
+@final
+class RehearsedSite(Site):
+    """A site in a rehearsal: it keeps what it is asked, and answers nothing."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self.asked: list[Query] = []
+
+    @property
+    def schema(self) -> Schema:
+        """The site's schema."""
+        return self._site.schema
+
+    @property
+    def records(self) -> int:
+        """The public number of people."""
+        return self._site.records
+
+    @property
+    def terms(self) -> SiteTerms:
+        """Who is protected."""
+        return self._site.terms
+
+    @property
+    def held(self) -> HeldData | None:
+        """Which data the site holds."""
+        return self._site.held
+
+    def check_permitted(self, query: Query, columns: Any) -> None:
+        """Refuse what the site is known to refuse."""
+        self._site.check_permitted(query, columns)
+
+    def put_public(self, table: PublicTable) -> None:
+        """Keep nothing."""
+
+    def answer(self, query: Query) -> Never:
+        """Keep the query, and end the rehearsal."""
+        self.asked.append(query)
+        raise SiteError("this is a rehearsal, in which nothing is answered")
+
+
+def rehearse(study: Study, ask: Callable[[Study], object]) -> None:
+    """Ask a study until its sites would answer, and raise what it refuses by then; nothing is charged.
+
+    Raises
+    ------
+    HdpError
+        The question is refused, or a site is known to refuse one of the queries that it is asked first.
+    """
+    rehearsed = {name: RehearsedSite(site) for name, site in study.sites.items()}
+    try:
+        with silence():
+            ask(with_sites(study, rehearsed))
+    except HdpError:
+        if not any(site.asked for site in rehearsed.values()):
+            raise
+    public = {} if study.public is None else {study.public.sha256: study.public}
+    for site in rehearsed.values():
+        facts = replace(site_facts_of(study, site.records), public=public)
+        for query in site.asked:
+            site.check_permitted(query, prepare(query, facts).needs)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OfWeightedPeople:
+    """A question whose propensity model is fitted first.
+
+    Attributes
+    ----------
+    propensity : PropensityRequest
+        The first question.
+    open : function
+        Opens the second on a study, with a weighting.
+    ask : function
+        Takes what was opened and what it may spend, and asks.
+    replicate : int
+        Which draw of both is asked for.
+    """
+
+    propensity: PropensityRequest
+    open: Callable[[Study, Weighting], Any]
+    ask: Callable[[Any, Mapping[str, Any]], Any]
+    replicate: int = 1
+
+    def check(self) -> None:
+        """Refuse what public facts refuse, whatever the weights will be; no site is asked.
+
+        Raises
+        ------
+        HdpError
+            What the constructor of the second question raises.
+        """
+        with silence():
+            self.open(self.propensity.study, self.propensity.stand_in())
+
+    def answer(self, spent: Mapping[str, Any]) -> Any:
+        """Ask both questions, and return the result of the second; see the module's docstring."""
+        own = {name: value for name, value in spent.items() if name != "propensity_epsilon"}
+        shared = {"replicate": self.replicate, "allow_large_epsilon": own.get("allow_large_epsilon", False)}
+        study = self.propensity.study
+        with silence():
+            standing = self.propensity.stand_in()
+        rehearse(study, lambda tried: self.ask(self.open(tried, standing), own))
+        first = self.propensity.release(spent["propensity_epsilon"], **shared)
+        return self.ask(self.open(study, first.weights("overlap")), own)

@@ -1,0 +1,270 @@
+"""Requests about people who are weighted by a propensity model: both parts in one exchange, at the cost of both."""
+
+import json
+
+import pytest
+
+import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
+from hdpstats._base.errors import HdpError
+from hdpstats._base.work import Operations
+from hdpstats.custodian import approvals, open_site, preview
+from hdpstats.exchange import RequestFile
+from hdpstats.exchange.questions import KINDS, MAY
+from hdpstats.exchange.weighted_people import RehearsedSite
+from hdpstats.records import codec
+from hdpstats.sites import LocalSite
+from tests.custodian.asked_by_files import BY_PROPENSITY, QUESTIONS, WEIGHTED, Place, Seen
+from tests.custodian.institution import EVERYTHING
+from tests.custodian.people import PRIVATE, PUBLIC, SCHEMA
+
+LATER = {
+    "weighted logit": lambda study, w: hdpf.logit("event ~ y", study, weighting=w).fit(epsilon=1),
+    "weighted linear": lambda study, w: hdpf.linear("secret ~ y * x", study, weighting=w).fit(epsilon=1, replicate=2),
+    "weighted poisson": lambda study, w: hdpf.poisson("k ~ y", study, weighting=w).fit(epsilon=1),
+    "weighted curves": lambda study, w: hdpf.survfit(
+        "Surv(time, event) ~ y", study, times=(6, 12, 24), weighting=w
+    ).fit(epsilon=1),
+    "balance": lambda study, w: hdp.describe(study, ["x", "g", "k"], weighting=w, epsilon=1, replicate=2),
+}
+CHARGES = {"weighted logit": 3, "balance": 4}
+HIDDEN = {"place": "ledger.db", "dataset": "trial", "epsilon": 100, "relation": "add_or_remove_one"}
+
+
+@pytest.fixture
+def place(tmp_path):
+    return Place(tmp_path)
+
+
+def seen(place):
+    return hdp.Study(private=Seen(open_site(place.settings)), public=PUBLIC)
+
+
+def later_of(place, question):
+    study, options = seen(place), WEIGHTED[question][2]
+    model = hdp.propensity("y ~ x + g", study, epsilon=1, replicate=options.get("replicate", 1))
+    return LATER[question](study, model.weights("overlap"))
+
+
+def test_every_kind_that_takes_a_weighting_is_tried():
+    asked = {kind for kind, *_ in WEIGHTED.values()}
+    assert asked == {name for name, kind in KINDS.items() if kind.weighted == MAY}
+    assert LATER.keys() == WEIGHTED.keys()
+
+
+@pytest.mark.covering(cases=2)
+@pytest.mark.parametrize("question", WEIGHTED)
+def test_a_release_file_gives_what_a_later_fit_with_weighting_gives(place, question):
+    place.ask(*WEIGHTED[question])
+    place.answer()
+    result, first = place.read().to_json(), place.release.read_bytes()
+    assert place.spent == 2
+    assert later_of(place, question).to_json() == result
+    place.answer()  # once more
+    assert (place.spent, place.release.read_bytes()) == (2, first)
+
+
+@pytest.mark.parametrize("question", ["weighted logit"])
+def test_a_noisy_number_of_people_is_asked_by_both_parts(tmp_path, question):
+    place = Place(tmp_path, persons={"n_max": 500}, ledger=HIDDEN)
+    offline = hdp.Study(public=PUBLIC, schema=SCHEMA, relation="add_or_remove_one", n_max=500)
+    place.ask(*WEIGHTED[question], offline)
+    place.answer()
+    assert place.ledger.history()["mechanism"].tolist().count("count/1") == 2
+    assert place.spent == pytest.approx(2)
+    assert later_of(place, question).to_json() == place.read().to_json()
+
+
+def test_a_propensity_model_that_was_released_is_had_for_nothing(place):
+    hdp.propensity("y ~ x + g", seen(place), epsilon=1)
+    for number, question in enumerate(["weighted logit", "weighted curves"], start=2):
+        asked = place.ask(*WEIGHTED[question])
+        words = preview(place.settings, place.request)
+        assert "2 of its queries were answered before, and cost nothing now" in words
+        assert "would be charged epsilon = 1, delta = 0 for the first query" in words
+        place.answer()
+        assert place.spent == number
+        assert asked.question.most.epsilon == 2
+    place.ask("logit", "event ~ y", BY_PROPENSITY | {"propensity_epsilon": 0.5})  # another propensity model
+    place.answer()
+    assert place.spent == 4.5
+
+
+def test_a_dry_run_says_what_each_part_costs(place):
+    place.ask("logit", "event ~ y", BY_PROPENSITY | {"propensity_epsilon": 0.25})
+    words = preview(place.settings, place.request)
+    assert (
+        "two parts: the propensity model 'y ~ x + g' for at most epsilon 0.25, then logit of people weighted by it for "
+        "at most epsilon 1; a part that was released before costs nothing"
+    ) in words
+    assert "in all it may cost epsilon = 1.25, delta = 0" in words
+    assert "reads of each person: event, g, x, y" in words
+    assert place.spent == 0
+    place.ask(*QUESTIONS["effect"])
+    assert "two parts: the propensity model 'y ~ x' for at most epsilon 1, then treatment_effect of" in preview(
+        place.settings, place.request
+    )
+    place.ask(*QUESTIONS["logit"])
+    assert "two parts" not in preview(place.settings, place.request)
+
+
+@pytest.mark.parametrize("question", ["weighted logit", "balance"])
+def test_an_approval_is_for_both_parts(tmp_path, question):
+    place = Place(tmp_path, requests={"approval": "required"})
+    kind, what, options = WEIGHTED[question]
+    place.ask(kind, what, options)
+    with pytest.raises(hdp.ArgumentError, match="approve must name who approves"):
+        place.answer()
+    place.answer(by="Dr Bos")
+    (line,) = map(json.loads, place.settings.approvals.read_text().splitlines())
+    assert (line["request"], line["epsilon"]) == (RequestFile.read(place.request).sha256, "2")
+    assert place.spent == 2
+    place.release.unlink()
+    for change in ({"propensity_epsilon": 2}, {"propensity_formula": "y ~ x"}, {"epsilon": 2}):
+        place.ask(kind, what, options | change)
+        with pytest.raises(approvals.NotApproved, match="approve"):
+            place.answer()
+    assert place.spent == 2
+
+
+@pytest.mark.parametrize("question", CHARGES)
+def test_more_charges_than_are_allowed_are_refused_before_the_first(tmp_path, question):
+    most = CHARGES[question]
+    place = Place(tmp_path, limits={"charges_each": most - 1})
+    place.ask(*WEIGHTED[question])
+    with pytest.raises(hdp.QuotaExceeded, match="othing was charged for it"):
+        place.answer()
+    assert place.spent == 0
+    place.file.write_text(place.file.read_text().replace(f"charges_each: {most - 1}", f"charges_each: {most}"))
+    place.answer()
+    assert len(place.ledger.history()) == most
+
+
+@pytest.mark.parametrize(("epsilon", "left"), [(1, 1.9), (2e-5, 1.00015)])
+def test_a_weighted_question_is_affordable_as_its_charges_are_counted(tmp_path, epsilon, left):
+    """Each is at least the floor: of an epsilon of 2e-5 both halves of a balance are charged 1e-4."""
+    ledger = {"place": "ledger.db", "dataset": "trial", "epsilon": left, "delta": 1e-3}
+    place = Place(tmp_path, ledger=ledger)
+    place.ask("describe", ["x", "g"], BY_PROPENSITY | {"epsilon": epsilon})
+    assert "would be refused: more than is left" in preview(place.settings, place.request)
+    with pytest.raises(hdp.InsufficientBudget):
+        place.answer()
+    assert place.spent == 0
+
+
+@pytest.mark.parametrize("question", ["weighted logit", "weighted curves"])
+def test_what_takes_too_long_is_refused_before_the_propensity_model_is_charged(tmp_path, monkeypatch, question):
+    place, work = Place(tmp_path), LocalSite.work
+    place.ask(*WEIGHTED[question])
+
+    def long(self, query, *, analyst):
+        weighted = "weighting" in query.to_json()
+        return Operations(steps=1e18) if weighted else work(self, query, analyst=analyst)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalSite, "work", long)
+        with pytest.raises(hdp.MechanismError, match="longer than the custodian allows, and nothing was charged for"):
+            place.answer()
+    assert place.spent == 0
+
+
+@pytest.mark.parametrize("question", WEIGHTED)
+def test_what_is_not_permitted_is_refused_before_the_propensity_model_is_charged(tmp_path, question):
+    few = {"columns": ["y", "x", "g"]}
+    place = Place(tmp_path, analysts={"ann": EVERYTHING | few})
+    kind, what, options = WEIGHTED[question]
+    place.ask(kind, what, options)
+    assert "not permitted to ann" in preview(place.settings, place.request)
+    with pytest.raises(hdp.SiteError, match="does not permit"):
+        place.answer()
+    assert place.spent == 0
+
+
+REFUSED = {
+    "another treatment": ("logit", "event ~ x", {}, "the treatment y among its terms"),
+    "a column that is not balanced": ("logit", "event ~ y + k", {}, "balanced in the covariates"),
+    "the outcome as a covariate": ("linear", "x ~ y", {}, "must not be the treatment or a covariate"),
+    "weights": ("survfit", "Surv(time, event) ~ y", {"weights": "k"}, "eight"),
+    "another group": ("survfit", "Surv(time, event) ~ g", {}, "the treatment alone"),
+    "groups": ("describe", ["x"], {"by": "g"}, "by must be left out"),
+    "correlations": ("describe", ["x", "k"], {"correlations": True}, "correlations must be left out"),
+    "a mechanism": ("logit", "event ~ y", {"mechanism": "clipped_newton"}, "clipped_newton does not count"),
+    "epsilon": ("logit", "event ~ y", {"epsilon": 60}, "epsilon"),
+    "a propensity of other columns": ("logit", "event ~ y", {"propensity_formula": "y ~ nobody"}, "nobody"),
+    "a propensity of no treatment": ("logit", "event ~ y", {"propensity_formula": "x ~ g"}, "inary"),
+}
+"""Questions that public facts refuse, whatever the propensity model is: kind, formula, options, words."""
+
+
+@pytest.mark.parametrize("question", REFUSED)
+def test_what_public_facts_refuse_is_refused_before_the_propensity_model_is_charged(place, question):
+    kind, what, options, words = REFUSED[question]
+    of_public = "epsilon" not in options and "mechanism" not in options
+    if of_public:
+        with pytest.raises(HdpError, match=words):
+            place.ask(kind, what, BY_PROPENSITY | options)
+    place.ask("logit", "event ~ y", BY_PROPENSITY)
+    fields, known = json.loads(place.request.read_text()), KINDS[kind].options
+    given = BY_PROPENSITY | options
+    fields["question"] = {
+        "kind": kind,
+        "what": what,
+        "options": {name: value for name, value in given.items() if name in known},
+        "spending": {name: value for name, value in given.items() if name not in known},
+    }
+    place.request.write_text(codec.dumps(fields))
+    assert "would be refused: " in preview(place.settings, place.request)
+    with pytest.raises(HdpError, match=words):
+        place.answer()
+    assert place.spent == 0
+
+
+@pytest.mark.parametrize("kind", [name for name, each in KINDS.items() if each.weighted == "never"])
+def test_kinds_without_a_weighting_take_no_propensity_model(place, kind):
+    with pytest.raises(hdp.ArgumentError, match="propensity_formula is not an argument"):
+        place.ask(kind, "event ~ y", BY_PROPENSITY)
+
+
+@pytest.mark.parametrize("lacking", ["propensity_formula", "propensity_epsilon"])
+@pytest.mark.parametrize("kind", ["logit", "treatment_effect"])
+def test_both_fields_are_given_or_none(place, kind, lacking):
+    options = {name: value for name, value in BY_PROPENSITY.items() if name != lacking}
+    with pytest.raises(hdp.ArgumentError, match=f"{lacking} must be given"):
+        place.ask(kind, "event ~ y", options)
+    with pytest.raises(hdp.ArgumentError, match="propensity_formula must be given"):
+        place.ask(kind, "event ~ y", BY_PROPENSITY | {"propensity_formula": ["y ~ x"]})
+    with pytest.raises(hdp.ArgumentError, match="delta"):
+        place.ask("survfit", "Surv(time, event) ~ y", BY_PROPENSITY | {"delta": 1e-6})
+
+
+def test_public_rows_that_do_not_tell_the_treatment_leave_the_second_question_checked(place):
+    """Half a chance of treatment stands for what they do not tell; the propensity model itself is refused then."""
+    study = hdp.Study(public=PUBLIC.assign(y=0.0), schema=SCHEMA)
+    with pytest.raises(hdp.ArgumentError, match="balanced in the covariates"):
+        place.ask("logit", "event ~ y + k", BY_PROPENSITY, study)
+
+
+def test_a_balance_needs_no_public_rows(place):
+    place.ask("describe", ["x", "k"], BY_PROPENSITY | {"propensity_epsilon": 5}, hdp.Study(schema=SCHEMA))
+    place.answer()
+    assert place.spent == 6
+    study = hdp.Study(private=Seen(open_site(place.settings)))
+    model = hdp.propensity("y ~ x + g", study, epsilon=5)
+    direct = hdp.describe(study, ["x", "k"], weighting=model.weights("overlap"), epsilon=1)
+    assert direct.to_json() == place.read().to_json()
+    assert place.spent == 6
+
+
+def test_a_rehearsal_asks_nothing_of_a_site():
+    study = hdp.Study(private=PRIVATE, public=PUBLIC, schema=SCHEMA, budget=hdp.Budget(epsilon=2))
+    site = RehearsedSite(study.site)
+    assert (site.schema, site.records, site.terms, site.held) == (
+        *(study.schema, study.site.records),
+        *(study.site.terms, study.site.held),
+    )
+    site.put_public(study.public)
+    (query,) = (hdpf.logit("event ~ y", study).fit(epsilon=1, describe=False, se_share=0).query,)
+    with pytest.raises(hdp.SiteError, match="rehearsal"):
+        site.answer(query)
+    assert site.asked == [query]
+    assert site.received(query) is None
