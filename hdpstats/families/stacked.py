@@ -38,6 +38,8 @@ FROM_WEIGHTED = (
     "given covariates are taken to be distributed as theirs."
 )
 
+COUNTS_ONCE = "evaluate counts each person once, and this model is of weighted people (weighting=)"
+
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

@@ -54,7 +54,7 @@ from hdpstats.families.spec import (
     several_rows,
     spread_scores,
 )
-from hdpstats.families.stacked import FROM_WEIGHTED, TreatedRows, both_arms, check_weighted
+from hdpstats.families.stacked import COUNTS_ONCE, FROM_WEIGHTED, TreatedRows, both_arms, check_weighted
 from hdpstats.formulas import Design
 from hdpstats.formulas.column_space import CanonicalDesign, canonical_design
 from hdpstats.formulas.design import reference_matrix
@@ -328,7 +328,7 @@ class RegressionSpec(RowSpec):
     def risk(self, values: FloatArray, cause: object) -> Risk:
         """Return the order by a binary outcome's linear predictor; people who are evaluated are not weighted."""
         if self.overlap is not None:
-            raise MechanismError("evaluate counts each person once, and this model is of weighted people (weighting=)")
+            raise MechanismError(COUNTS_ONCE)
         if self.loss.name != LogisticLoss.name:
             return RowSpec.risk(self, values, cause)
         return Risk(
