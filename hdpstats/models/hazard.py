@@ -60,10 +60,10 @@ def _opened(
         )
     check_cluster(data, design.covariates)
     grid = features.grid_of(intervals, duration)
-    overlap = None
+    shift, overlap = offset_column(data, offset, design.covariates), None
     if weighting is not None:
         overlap = checked_weighting(weighting, data)
-        _check_weighted(overlap, data, design, given={"weights": weights, "offset": offset, "row_norm": row_norm})
+        _check_weighted(overlap, data, design, given={"weights": weights, "offset": shift, "row_norm": row_norm})
     A, names = _in_strata(*_baseline(baseline, grid, df=df, knots=knots), design, data.schema)
     return HazardSpec(
         study=data,
@@ -73,7 +73,7 @@ def _opened(
         features=A,
         feature_names=names,
         weights=declared_column(data.schema, weights, kind="weight", argument="weights"),
-        offset=offset_column(data, offset, design.covariates),
+        offset=shift,
         row_norm=checked_row_norm(row_norm, has_public=data.public is not None),
         total=None if cap is None else real(cap, name="cap", lower=1.0, upper=1000.0),
         overlap=overlap,

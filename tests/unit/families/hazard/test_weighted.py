@@ -118,15 +118,13 @@ def side(request) -> WeightedHazards:
     return found
 
 
-def drawn(side, theta, rng):
+def drawn(side, chances, gradients, rng):
     """Return who is treated, and the score of each person who stands for others, of a follow-up that is drawn."""
     n, e = side.people, side.standing.propensity
     a = (rng.random(n) < e).astype(int)
     place = a * n + np.arange(n)
-    everybody = slice(0, 2 * n)
-    chances = side._leaning.chances_of(side._constants(theta), everybody)[place]
-    end = (np.cumsum(chances, axis=1) < rng.random(n)[:, None] * chances.sum(axis=1)[:, None]).sum(axis=1)
-    return a, side.arms.gradients(theta, everybody)[place, end]
+    end = (np.cumsum(chances[place], axis=1) < rng.random(n)[:, None]).sum(axis=1)
+    return a, gradients[place, np.minimum(end, chances.shape[1] - 1)]
 
 
 def test_chances_of_all_follow_ups_are_one_in_sum(side):
@@ -144,14 +142,16 @@ def test_the_covariance_of_scores_is_that_of_drawn_people(side, share):
     theta, people = side.centre + 0.2, side.standing
     scores = side.expected(theta)
     slope = side.coupled(scores) @ np.linalg.pinv(people.hessian)
+    chances = side._leaning.chances_of(side._constants(theta), slice(0, 2 * side.people))
+    of_people = chances, side.arms.gradients(theta, slice(0, 2 * side.people)), rng
     D, total, count = side.dimension, 0.0, 400
     for _ in range(count):
-        a, u = drawn(side, theta, rng)
+        a, u = drawn(side, *of_people)
         e = people.propensity
         w = np.where(a == 1, 1 - e, e)
         treated = a - e
         if share < 1.0:
-            treated = share * (treated + drawn(side, theta, rng)[0] - e)
+            treated = share * (treated + drawn(side, *of_people)[0] - e)
         phi = w[:, None] * u + (treated[:, None] * people.X) @ slope.T
         total = total + (phi.T * people.weights) @ phi / count
     found = side._averages(theta, people.weights[None])
