@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import final
@@ -219,10 +219,14 @@ class PersonLoss(ABC):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeclaredLoss(PersonLoss, ABC):
-    """The loss of a model with the declared bound of its case weights."""
+    """The loss of a model with the declared bound of its case weights.
+
+    ``propensity`` is the design of the model's weighting by propensity, where it has one and rows are read.
+    """
 
     model: AnyModel
     largest_weight: float
+    propensity: Design | None = None
 
     @property
     def dimension(self) -> int:
@@ -234,18 +238,38 @@ class DeclaredLoss(PersonLoss, ABC):
         """The largest weight, rounding included."""
         return Fraction(self.largest_weight) * ROUNDING
 
+    def case_weights(self, table: AdmittedTable) -> FloatArray:
+        """Return the case weights (n,) of rows, or what their chance of treatment makes them weigh: from 0 to 1."""
+        weighting = self.model.overlap
+        if weighting is None:
+            return numbers_of(table, self.model.weights, otherwise=1.0)
+        if self.propensity is None:
+            raise MechanismError("a loss without the design of its weighting reads no rows")
+        return weights_of(weighting, self.propensity, table)
+
+    def with_needs_of_weights(self, needs: Sequence[str]) -> tuple[str, ...]:
+        """Return columns of a design with those of case weights and offset, and what a weighting reads besides."""
+        extra = [name for name in (self.model.weights, self.model.offset) if name is not None]
+        weighting = () if self.model.overlap is None else self.model.overlap.columns
+        return tuple(dict.fromkeys((*needs, *extra, *weighting)))
+
+    def weighting_work(self, rows: int) -> Operations:
+        """Return what the weights by propensity of so many rows take at most."""
+        weighting = self.model.overlap
+        if weighting is None or self.propensity is None:
+            return Operations()
+        return weighting_work(weighting, self.propensity, rows)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RowLoss(DeclaredLoss, ABC):
     """The loss of a person with rows of a design; ``design`` may be None where only constants are asked.
 
     ``most_rows`` is the largest number of rows of a person that are used (`hdpstats.families.several_rows`).
-    ``propensity`` is the design of the model's weighting by propensity, where it has one and rows are read.
     """
 
     design: Design | None = None
     most_rows: int = 1
-    propensity: Design | None = None
 
     @property
     def half(self) -> Fraction:
@@ -276,22 +300,6 @@ class RowLoss(DeclaredLoss, ABC):
             return None
         return row_weights(table.persons, table.complete, self.model.several_rows)
 
-    def case_weights(self, table: AdmittedTable) -> FloatArray:
-        """Return the case weights (n,) of rows, or what their chance of treatment makes them weigh: from 0 to 1."""
-        weighting = self.model.overlap
-        if weighting is None:
-            return numbers_of(table, self.model.weights, otherwise=1.0)
-        if self.propensity is None:
-            raise MechanismError("a loss without the design of its weighting reads no rows")
-        return weights_of(weighting, self.propensity, table)
-
-    def weighting_work(self, rows: int) -> Operations:
-        """Return what the weights by propensity of so many rows take at most."""
-        weighting = self.model.overlap
-        if weighting is None or self.propensity is None:
-            return Operations()
-        return weighting_work(weighting, self.propensity, rows)
-
     @property
     def valued(self) -> bool:
         """Losses have values in closed form."""
@@ -300,9 +308,7 @@ class RowLoss(DeclaredLoss, ABC):
     @property
     def needs(self) -> tuple[str, ...]:
         """The design's columns, case weights and offsets, and what a weighting by propensity reads besides."""
-        extra = [name for name in (self.model.weights, self.model.offset) if name is not None]
-        weighting = () if self.model.overlap is None else self.model.overlap.columns
-        return tuple(dict.fromkeys((*self.read.needs, *extra, *weighting)))
+        return self.with_needs_of_weights(self.read.needs)
 
     @property
     def read(self) -> Design:

@@ -10,6 +10,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice, real
 from hdpstats.families.hazard.spec import HazardSpec
 from hdpstats.families.spec import check_cluster, checked_row_norm, offset_column
+from hdpstats.families.stacked import check_weighted
 from hdpstats.formulas import outcome as features
 from hdpstats.formulas.compiler import SurvivalDesign, compile_survival
 from hdpstats.formulas.knots import with_public_knots
@@ -19,6 +20,7 @@ from hdpstats.models.model import Model
 from hdpstats.records.model import TimeGrid
 from hdpstats.results import Result
 from hdpstats.results.evaluation import Evaluation
+from hdpstats.results.propensity import Weighting, checked_weighting
 from hdpstats.schema.columns import Categorical, Duration
 from hdpstats.schema.schema import Schema, declared_column
 from hdpstats.sites import Study
@@ -44,6 +46,7 @@ def _opened(
     weights: str | None,
     offset: str | None,
     row_norm: float | None,
+    weighting: object,
 ) -> HazardSpec:
     """Return the specification of a hazard model."""
     design = compile_survival(with_public_knots(formula, checked_study(data).public), data.schema)
@@ -57,6 +60,10 @@ def _opened(
         )
     check_cluster(data, design.covariates)
     grid = features.grid_of(intervals, duration)
+    shift, overlap = offset_column(data, offset, design.covariates), None
+    if weighting is not None:
+        overlap = checked_weighting(weighting, data)
+        _check_weighted(overlap, data, design, given={"weights": weights, "offset": shift, "row_norm": row_norm})
     A, names = _in_strata(*_baseline(baseline, grid, df=df, knots=knots), design, data.schema)
     return HazardSpec(
         study=data,
@@ -66,10 +73,37 @@ def _opened(
         features=A,
         feature_names=names,
         weights=declared_column(data.schema, weights, kind="weight", argument="weights"),
-        offset=offset_column(data, offset, design.covariates),
+        offset=shift,
         row_norm=checked_row_norm(row_norm, has_public=data.public is not None),
         total=None if cap is None else real(cap, name="cap", lower=1.0, upper=1000.0),
+        overlap=overlap,
     )
+
+
+def _check_weighted(overlap: Weighting, study: Study, design: SurvivalDesign, *, given: dict[str, object]) -> None:
+    """Refuse a hazard model that a weighting by propensity is not worked out for."""
+    outcome, treatment = [design.stop, design.event], overlap.treatment
+    terms = [name for name in design.covariates.needs if name != design.event]
+    remedy = f"write Surv({', '.join(outcome)}) ~ {treatment}; hdpf.survfit(..., weighting=) has curves of either arm"
+    if design.start is not None:
+        raise ArgumentError(
+            "weighting is for people who enter at time 0: who enters late was there to be treated, and of those who "
+            f"were gone by then the propensity model knows nothing; {remedy}",
+            argument="formula",
+        )
+    if design.strata:
+        raise ArgumentError(
+            "weighting is for one baseline: the arms are balanced among all people, not in each of strata(); write "
+            "factor(x), with x in the propensity model",
+            argument="formula",
+        )
+    if len(design.causes(study.schema)) > 1:
+        raise ArgumentError(
+            f"weighting is for one kind of event: write Surv({design.stop}, {design.event} == 'level'), which ends "
+            "follow-up at others, one model for each; hdpf.survfit(..., weighting=) has cumulative incidences",
+            argument="formula",
+        )
+    check_weighted(overlap, study, outcome=outcome, terms=terms, given=given)
 
 
 @final
@@ -122,7 +156,13 @@ class DiscreteHazard(Model):
         A declared bound on the norm of a row whose covariates are scaled to [-1, 1] by their bounds; rows beyond it are
         weighted down. Only without public rows.
     weighting
-        Refused: weights by propensity are for curves (``hdpf.survfit``) and for other regressions.
+        What ``hdp.propensity(...).weights("overlap")`` returned: people are weighted by their chance of treatment, and
+        the model is a marginal structural one (Hernan, Brumback and Robins 2000), as ``"Surv(time, event) ~ hormon"``:
+        its hazard ratio, and curves of `predict_survival`, are those among people whose treatment was in doubt, had all
+        of them been in either arm. Terms are the treatment, and covariates of the propensity model, which it may
+        interact with; one kind of event, everybody from time 0. Private people alone are fitted; errors are over
+        persons, by the equations of both models stacked (`hdpstats.families.hazard.weighted`), and the guarantee counts
+        both.
 
     Raises
     ------
@@ -139,7 +179,8 @@ class DiscreteHazard(Model):
     ----------
     Nguyen and Hui (2017), Differentially private regression for discrete-time survival analysis. Tutz and Schmid
     (2016), Modeling Discrete Time-to-Event Data. Royston and Parmar (2002), Flexible parametric proportional-hazards
-    and proportional-odds models for censored survival data.
+    and proportional-odds models for censored survival data. Hernan, Brumback and Robins (2000), Marginal structural
+    models to estimate the causal effect of zidovudine on the survival of HIV-positive men.
 
     Examples
     --------
@@ -168,15 +209,8 @@ class DiscreteHazard(Model):
         weights: str | None = None,
         offset: str | None = None,
         row_norm: float | None = None,
-        weighting: None = None,
+        weighting: Weighting | None = None,
     ) -> None:
-        if weighting is not None:
-            raise ArgumentError(
-                "weighting is not for hazard models: caps of people's hazards are not worked out for weighted people. "
-                "hdpf.survfit(formula, study, weighting=) has curves of two arms, their hazard ratio and the log-rank "
-                "test; hdpf.logit(..., weighting=) the odds of an event by a time",
-                argument="weighting",
-            )
         self._open(
             _opened,
             formula,
@@ -190,6 +224,7 @@ class DiscreteHazard(Model):
             weights=weights,
             offset=offset,
             row_norm=row_norm,
+            weighting=weighting,
         )
 
     @classmethod

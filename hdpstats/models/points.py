@@ -13,8 +13,8 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats.families.base import PersonLoss
 from hdpstats.families.regression.public import WhitenedPublic
-from hdpstats.families.regression.weighted import WeightedPublic
 from hdpstats.families.spec import LossSpec
+from hdpstats.families.stacked import OverlapSide
 from hdpstats.inference.combination import ReleasedPoint
 from hdpstats.inference.information import InObjective, OnMinimiser, ScoreNoise, Smoothed, Tempered
 from hdpstats.inference.pooling import SCALE
@@ -244,7 +244,7 @@ def _sharing(spec: LossSpec, parts: Sequence[ReleasedPoint], *, share: float | N
     if share is None:
         share = min(sum(part.records for part in parts) / max(of_model, 1), 1.0) if of_model is not None else 1.0
     return [
-        replace(part, public=replace(part.public, share=share)) if isinstance(part.public, WeightedPublic) else part
+        replace(part, public=part.public.sharing(share)) if isinstance(part.public, OverlapSide) else part
         for part in parts
     ]
 
@@ -258,7 +258,7 @@ def _allowance(spec: LossSpec, parts: Sequence[ReleasedPoint]) -> FloatArray | N
     first = parts[0]
     weights = spec.allowance(first.query.model)
     allowance = None if weights is None else weights.covariance
-    if not isinstance(first.public, WeightedPublic):
+    if not isinstance(first.public, OverlapSide):
         return allowance
     moved = first.public.of_propensity(np.mean([part.theta for part in parts], axis=0))
     return moved if allowance is None else allowance + moved

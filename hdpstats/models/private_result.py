@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar, final
 
-from hdpstats.families.regression.weighted import WeightedPublic
 from hdpstats.families.spec import ModelSpec
+from hdpstats.families.stacked import OverlapSide
 from hdpstats.inference import draws
 from hdpstats.models.estimates import assumed
 from hdpstats.models.request import FitRequest
@@ -189,7 +189,7 @@ def declined(spec: ModelSpec) -> str | None:
 def adjustment_of(spec: ModelSpec) -> Adjustment | None:
     """Return how people were weighted by their chance of treatment; None where they were not."""
     side = spec.public_side
-    if spec.overlap is None or not isinstance(side, WeightedPublic):
+    if spec.overlap is None or not isinstance(side, OverlapSide):
         return None
     propensity = spec.overlap.propensity
     rng = draws.generator(*(each.sha256 for each in propensity.releases), "imbalance")

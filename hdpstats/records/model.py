@@ -314,6 +314,8 @@ class HazardModel(QueryModel):
         Of the covariates, with an intercept, which stands for the baseline.
     cap : HazardCap
         How much one person may weigh.
+    weighting : OverlapWeights or None
+        How people are weighted by their chance of treatment; None, which JSON leaves out, where they are not.
     """
 
     kind: ClassVar[str] = "hazard"
@@ -325,6 +327,12 @@ class HazardModel(QueryModel):
     cap: HazardCap
     weights: str | None = None
     offset: str | None = None
+    weighting: Annotated[OverlapWeights | None, LEFT_OUT] = None
+
+    @property
+    def overlap(self) -> OverlapWeights | None:
+        """How people are weighted by their chance of treatment; None where they are not."""
+        return self.weighting
 
     def __post_init__(self) -> None:
         """Refuse a model that contradicts itself, or is too large."""

@@ -13,6 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from hdpstats.families.hazard.bounds import HazardPersonLoss
+from hdpstats.families.hazard.rows import HazardRows
 from hdpstats.formulas.compiler import compile_survival
 from hdpstats.losses import LINKS, HazardLink
 from hdpstats.mechanisms.minimiser import PointCalibration
@@ -209,10 +210,14 @@ def table_of(regime: Regime, people: list[list[dict[str, object]]]) -> AdmittedT
 
 def periods_of(regime: Regime, people: list[list[dict[str, object]]]) -> list[Periods]:
     """Return the person-periods of each person as the package's person_loss makes them."""
-    made = regime.person_loss.people(table_of(regime, people))
-    spells, D = made.spells, regime.model.dimension
+    return periods_in(regime.person_loss.people(table_of(regime, people)))
+
+
+def periods_in(made: HazardRows) -> list[Periods]:
+    """Return the person-periods of each person of rows."""
+    spells, D = made.spells, made.dimension
     found = []
-    for name in range(len(people)):
+    for name in range(made.count):
         cells = [cell for cell in cells_of(spells) if made.person[cell[0]] == name]
         found.append(
             Periods(
@@ -279,12 +284,20 @@ def worst(regime: Regime, *, density: Density | None = None, pairs: int = 150, c
     """
     rng = np.random.default_rng(seed)
     density = density_of(regime) if density is None else density
-    people, D = periods_of(regime, pool(regime, rng)), regime.model.dimension
+    people = periods_of(regime, pool(regime, rng))
+    return worst_among(people, density, regime.relation, rng, pairs=pairs, climbs=climbs)
+
+
+def worst_among(
+    people: list[Periods], density: Density, relation: Relation, rng: np.random.Generator, *, pairs: int, climbs: int
+) -> Found:
+    """Return the same among some people."""
+    D = len(density.centre)
     nobody = together([], D)
     candidates: list[tuple[float, np.ndarray, Callable[[np.ndarray], np.ndarray]]] = []
     for number in range(pairs):
         one, two = (people[k] for k in rng.integers(0, len(people), 2))
-        if regime.relation is Relation.ADD_OR_REMOVE_ONE:
+        if relation is Relation.ADD_OR_REMOVE_ONE:
             one, two = (one, nobody) if number % 3 else (nobody, one)
         shared = [(people[int(rng.integers(len(people)))], float(10.0 ** rng.uniform(0, 4))) for _ in range(number % 3)]
         here, there = (together([*shared, (each, 1.0)], D) for each in (one, two))

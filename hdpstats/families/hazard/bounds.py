@@ -27,6 +27,18 @@ Where covariates vary within a person, strata may too, each spell in its own.
 same person count as if it were not there. So the person is not at risk in its time, as with R's ``na.omit``. A row that
 is a person stays as spells of weight 0. Either way the contribution is that of fewer rows, or zero, within all bounds.
 
+**Weights by propensity.** Where people are weighted by their chance of treatment, the case weight ``a`` of a person is
+an overlap weight (`hdpstats.families.overlap_weights`): a number from 0 to 1 that is a function of the own row, at
+coefficients that are public when the query is asked. So every bound holds with ``a_max = 1``. *Proof.* Given the row
+``a`` is a constant factor of all of the person's loss, as the Mallows weight and what the caps leave are, and constants
+are for any such factor that is at most 1, after which ``||g|| <= N(C, e)`` with ``C <= H`` and ``e <= 1``: gradient,
+curvature and their coupling are in ``a C`` and ``a e``, which lie in the same rectangle. ``a (k_c H + k_e)`` is no
+larger either, and ``a H`` no larger than ``H``. Neighbours differ in one row, the arm included, both of whose
+contributions are within the bounds. QED. The cap of an interval is that of an unweighted person, arm and all, and
+``min(1, H / sum of caps)`` is formed before ``a`` multiplies. The coefficients come from releases of the same people,
+whose cost is added to it by sequential composition (`hdpstats.privacy.budget.Guarantee.resting_on`). A row that lacks a
+cell which only the weight reads weighs 0 as well.
+
 Constants: `hdpstats.privacy.hazard_sensitivity`, the same for both rules. Where covariates vary within a person every
 spell has its own Mallows weight, caps add up over the person's spells, and the bound for time-varying rows holds.
 """
@@ -54,6 +66,7 @@ from hdpstats.families.base import (
 )
 from hdpstats.families.hazard.rows import HazardRows, spell_error, spells_work
 from hdpstats.families.hazard.spells import CappedSpells, cap_sums_work, scores_work
+from hdpstats.families.overlap_weights import weighting_design
 from hdpstats.families.parted import people_in_parts
 from hdpstats.formulas.compiler import SurvivalDesign, compile_survival
 from hdpstats.formulas.design import whitened_rows
@@ -147,9 +160,8 @@ class HazardPersonLoss(DeclaredLoss):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The design's columns, case weights and offsets."""
-        extra = [name for name in (self.model.weights, self.model.offset) if name is not None]
-        return (*self.design.needs, *extra)
+        """The design's columns, case weights and offsets, and what a weighting by propensity reads besides."""
+        return self.with_needs_of_weights(self.design.needs)
 
     def noise_rate(self, epsilon: Fraction, *, ridge: Fraction, cell: Fraction, relation: Relation) -> Fraction:
         """Return ``rho`` with ``rho cell + hazard loss <= epsilon`` (`hdpstats.privacy.hazard_sensitivity`).
@@ -251,7 +263,11 @@ class HazardPersonLoss(DeclaredLoss):
         values = intervals + Operations(functions=4.0 * self.loss.functions * cells, passes=20.0 * rows)
         predictors = 2.0 * causes * product_work(rows, p)
         return LossWork(
-            read=self.design.covariates.whitening_work(rows) + people + ended + Operations(passes=2.0 * rows * p),
+            read=self.design.covariates.whitening_work(rows)
+            + self.weighting_work(rows)
+            + people
+            + ended
+            + Operations(passes=2.0 * rows * p),
             sums=of_spells(rows),
             scores=scores_work(rows, p=p, q=q, e=e, causes=causes, functions=self.loss.functions)
             + Operations(steps=10.0 * D, passes=10.0 * rows * D),
@@ -285,7 +301,6 @@ class HazardPersonLoss(DeclaredLoss):
         )
         found = in_strata(found, table, design.strata, intervals=grid.intervals)
         rows = whitened_rows(self.design.covariates, self.model.geometry, table)
-        case = numbers_of(table, self.model.weights, otherwise=1.0)
         whole = CappedSpells(
             loss=self.loss,
             A=np.array(self.model.baseline),
@@ -293,7 +308,7 @@ class HazardPersonLoss(DeclaredLoss):
             entry=found.entry,
             last=found.exit,
             cause=found.cause,
-            weights=(rows.weights * case * table.complete)[found.row],
+            weights=(rows.weights * self.case_weights(table) * table.complete)[found.row],
             offset=numbers_of(table, self.model.offset, otherwise=0.0)[found.row],
             cap_baseline=np.array(self.model.cap.baseline),
             cap_slopes=np.array(self.model.cap.slopes).reshape(self.model.causes, -1),
@@ -338,6 +353,8 @@ def hazard_person_loss(model: HazardModel, site_facts: SiteFacts) -> HazardPerso
         raise SiteError("this site's people have several rows each: follow-up must end where caps add up to the total")
     if site_facts.unit is not None and design.start is None:
         raise SiteError("this site's people have several rows each: the outcome must be Surv(start, stop, event)")
+    if site_facts.unit is not None and model.weighting is not None:
+        raise SiteError("this site's people have several rows each: a person has one weight by propensity")
     return HazardPersonLoss(
         model=model,
         design=design,
@@ -345,4 +362,5 @@ def hazard_person_loss(model: HazardModel, site_facts: SiteFacts) -> HazardPerso
         largest_offset=declared_bound(site_facts.schema, model.offset, kind="offset", default=0.0),
         most_rows=site_facts.most_rows,
         time_varying=site_facts.unit is not None,
+        propensity=None if model.weighting is None else weighting_design(model.weighting, site_facts.schema),
     )

@@ -329,9 +329,10 @@ def hazard_side(
     starts: FloatArray,
     variables: PublicVariables | None = None,
     unseen: Callable[[Geometry], UnseenPeople] | None = None,
+    geometry: Geometry | None = None,
 ) -> HazardSide:
-    """Return the public people in their own whitening (radius 1, hardly capped), with the public fit."""
-    geometry = design.covariates.whitening(rows.X)
+    """Return the public people, in their own whitening where there is no other, hardly capped, with the public fit."""
+    geometry = design.covariates.whitening(rows.X) if geometry is None else geometry
     seen = rows.seen
     baseline = mixed_baseline(features)
     Z = whiten(geometry, rows.X).X[:, 1:]

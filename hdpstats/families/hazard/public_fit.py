@@ -245,7 +245,7 @@ def fit_public(
     rows: PublicSpells, baseline: Baseline, geometry: Geometry, Z: FloatArray, *, link: str, causes: int
 ) -> PublicFit:
     """Return the posterior modes of all causes."""
-    fits = [_mode(rows, baseline, Z, link=link, cause=cause + 1) for cause in range(causes)]
+    fits = [mode_of(rows, baseline, Z, link=link, cause=cause + 1) for cause in range(causes)]
     penalties = [fit.penalty for fit in fits if fit.penalty is not None]
     fit = PublicFit(
         theta=np.concatenate([fit.theta for fit in fits]),
@@ -289,7 +289,8 @@ def _parts(baseline: Baseline, geometry: Geometry, weights: FloatArray, *, cause
     return tuple(part for part in parts if part.size)
 
 
-def _mode(rows: PublicSpells, baseline: Baseline, Z: FloatArray, *, link: str, cause: int) -> PublicFit:
+def mode_of(rows: PublicSpells, baseline: Baseline, Z: FloatArray, *, link: str, cause: int) -> PublicFit:
+    """Return the posterior mode of the hazard of one cause."""
     mixed = baseline.mixed
     e, p = mixed.shape[1], Z.shape[1]
     data = rows.data(mixed, Z, cause=cause)

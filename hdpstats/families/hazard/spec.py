@@ -9,8 +9,9 @@ from typing import ClassVar, Final, final
 
 import numpy as np
 import scipy
+from scipy.special import expit
 
-from hdpstats._base.errors import ArgumentError
+from hdpstats._base.errors import ArgumentError, MechanismError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice
 from hdpstats.families.hazard.bounds import HazardPersonLoss
@@ -26,6 +27,7 @@ from hdpstats.families.hazard.public_fit import (
     public_spells,
     spells_of_rows,
 )
+from hdpstats.families.hazard.weighted import WeightedHazards, weighted_hazard_fit, weighted_hazards
 from hdpstats.families.outcomes import Outcomes
 from hdpstats.families.spec import (
     RADIUS,
@@ -41,11 +43,13 @@ from hdpstats.families.spec import (
     sample_rows,
     spread_scores,
 )
+from hdpstats.families.stacked import COUNTS_ONCE, FROM_WEIGHTED, TreatedRows, both_arms
 from hdpstats.formulas.column_space import CanonicalDesign, canonical_design
 from hdpstats.formulas.compiler import SurvivalDesign, compile_survival
 from hdpstats.formulas.design import Design, reference_rows
 from hdpstats.losses import LINKS
 from hdpstats.mechanisms.clipped_newton.estimate import ALIKE_IN_FOLLOW_UP, FOLLOWED_TO_HORIZON
+from hdpstats.mechanisms.perturbation import ObjectivePerturbation
 from hdpstats.mechanisms.perturbation.hazard_request import (
     OVER_TIME,
     allowance,
@@ -63,8 +67,9 @@ from hdpstats.records.averages import CohortMoments
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, at_radius, whiten
 from hdpstats.records.model import HazardCap, HazardModel, QueryModel, TimeGrid
-from hdpstats.records.query import PointQuery, unstack
+from hdpstats.records.query import MechanismOptions, PointQuery, unstack
 from hdpstats.results import NOT_CHECKED, DeferredCheck, HazardFacts, ModelFacts, check_public
+from hdpstats.results.propensity import Weighting, rows_for_errors
 from hdpstats.schema.columns import Categorical, Duration
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.table import AdmittedTable
@@ -96,6 +101,8 @@ class HazardSpec(LossSpec):
         Columns of the schema.
     row_norm, total : float or None
         Declared bounds: on the scaled row norm without public rows, on the sum of a person's caps.
+    overlap : Weighting or None
+        How people are weighted by their chance of treatment; None where they are not.
     """
 
     study: Study
@@ -108,7 +115,28 @@ class HazardSpec(LossSpec):
     offset: str | None
     row_norm: float | None
     total: float | None
+    overlap: Weighting | None = None
     kind: ClassVar[str] = HazardModel.kind
+
+    def candidates(self, delta: Fraction) -> tuple[MechanismOptions, ...]:
+        """Return objective perturbation, with a delta, public people and no weighting also noisy Newton steps."""
+        return LossSpec.candidates(self, delta) if self.overlap is None else (ObjectivePerturbation(),)
+
+    @property
+    def assumption(self) -> str:
+        """What predicted errors rest on, in words."""
+        return LossSpec.assumption.__get__(self) if self.overlap is None else FROM_WEIGHTED
+
+    @property
+    def loss_words(self) -> str:
+        """The loss, in words."""
+        return "this loss" if self.overlap is None else "people weighted by a propensity model"
+
+    @property
+    def classical(self) -> str:
+        """How public rows alone are fitted, in words."""
+        weighted = " weighted by overlap weights, errors by stacked equations with the propensity model"
+        return f"maximum likelihood on public rows{'' if self.overlap is None else weighted}"
 
     @property
     def formula(self) -> str:
@@ -159,9 +187,16 @@ class HazardSpec(LossSpec):
         """The end of follow-up and where intervals begin.
 
         None with late entry, strata or several rows of a person: shares of people at risk do not tell there how many
-        begin an interval, in which stratum, with which covariates; and without public follow-up.
+        begin an interval, in which stratum, with which covariates; and without public follow-up. None, too, of weighted
+        people, of whom the propensity model's description has told.
         """
-        if self.public is None or self.design.strata or self.design.start is not None or self.study.unit is not None:
+        if (
+            self.overlap is not None
+            or self.public is None
+            or self.design.strata
+            or self.design.start is not None
+            or self.study.unit is not None
+        ):
             return None
         return self.design.stop, tuple(self.grid.starts[1:].tolist())
 
@@ -171,6 +206,8 @@ class HazardSpec(LossSpec):
 
     def risk(self, values: FloatArray, cause: object) -> Risk:
         """Return the order by the linear predictor of a cause, the first by default."""
+        if self.overlap is not None:
+            raise MechanismError(COUNTS_ONCE)
         if self.study.unit is not None or self.design.start is not None:
             raise ArgumentError(
                 "evaluate is for people with one row who enter at time 0, Surv(time, event): with entry times or "
@@ -200,8 +237,8 @@ class HazardSpec(LossSpec):
 
     @property
     def fits_weighted(self) -> bool:
-        """Yes."""
-        return True
+        """Yes, of people who are not weighted by their chance of treatment."""
+        return self.overlap is None
 
     def weighted(self, weights: FloatArray) -> WeightedFit:
         """Return the fit to the public people, weighted (n,)."""
@@ -239,7 +276,7 @@ class HazardSpec(LossSpec):
 
     def expected_outcomes(self, *, censoring: str) -> tuple[HazardModel, Outcomes]:
         """Return the model with a cap that ends nobody's follow-up, and the public people in it."""
-        public = fitted(self.public)
+        public = fitted(self.chooser)
         if self.design.strata:
             raise refusal("clipped_newton is proved for one baseline, not for strata")
         if len(self.causes) != 1:
@@ -279,14 +316,21 @@ class HazardSpec(LossSpec):
         return FOLLOWED_TO_HORIZON if censoring == "administrative" else ALIKE_IN_FOLLOW_UP
 
     @property
-    def meat(self) -> float:
-        """The largest case weight times ``sup J / H`` of a flat cap: ``sqrt(1 + h^2)`` for the logit link."""
+    def meat(self) -> float | None:
+        """The largest case weight times ``sup J / H`` of a flat cap: ``sqrt(1 + h^2)`` for the logit link.
+
+        None where weights by propensity make a score's covariance another than its Hessian.
+        """
+        if self.overlap is not None:
+            return None
         cap = (self.total or 4.0) / self.grid.intervals
         return self.largest_weight * (1.0 + cap)
 
     @cached_property
-    def public(self) -> HazardSide | None:
+    def public(self) -> HazardSide | WeightedHazards | None:
         """The public people with their fit; None where too few are followed or the outcome is not public."""
+        if self.overlap is not None:
+            return self._weighted(self.overlap)
         table = self.study.public
         if table is None or any(name not in table.names for name in self.needs):
             return None
@@ -302,6 +346,40 @@ class HazardSpec(LossSpec):
             starts=self.grid.starts,
             variables=self._variables(table, rows),
             unseen=self._unseen,
+        )
+
+    @property
+    def chooser(self) -> HazardSide | None:
+        """The public people by whom a query is chosen: of weighted people those in the arms in which they were."""
+        return self.public.own if isinstance(self.public, WeightedHazards) else self.public
+
+    def _weighted(self, overlap: Weighting) -> WeightedHazards:
+        """Return the public side of people weighted by their chance of treatment, or refuse too few public rows."""
+        fit = overlap.propensity.fit
+        standing, propensity, table = rows_for_errors(
+            self.study, overlap, self.outcome, what="a hazard model of weighted people"
+        )
+        X, treated = propensity.matrix(table), table.numeric[overlap.treatment]
+        e = expit(X @ fit.estimate.values)
+        rows = spells_of_rows(
+            table,
+            self.asked.covariates.matrix(table),
+            self.asked,
+            self.grid,
+            weights=np.where(treated == 1.0, 1.0 - e, e),
+            offset=np.zeros(table.rows),
+        )
+        return weighted_hazards(
+            rows,
+            self.asked,
+            self.features,
+            link=self.link,
+            starts=self.grid.starts,
+            propensity=X,
+            arms=both_arms(overlap, self.study, self.asked.covariates),
+            standing=standing,
+            noise=fit.estimate.privacy,
+            raked=fit.released.description is not None,
         )
 
     def _unseen(self, geometry: Geometry) -> UnseenPeople:
@@ -337,11 +415,12 @@ class HazardSpec(LossSpec):
             cap=cap,
             weights=self.weights,
             offset=self.offset,
+            weighting=None if self.overlap is None else self.overlap.record,
         )
 
     def choose_model(self, sites: Sequence[Asked], *, share: Fraction) -> HazardModel:
         """Return what all sites are asked about; see `LossSpec.choose_model`."""
-        side = self.public
+        side = self.chooser
         if side is not None:
             person_loss = self.person_loss(self.model_at(side.baseline, side.geometry, side.cap))
             relation = self.study.relation
@@ -363,7 +442,7 @@ class HazardSpec(LossSpec):
 
     def choose_ridge(self, model: QueryModel, *, epsilon: Fraction, share: Fraction, records: int) -> Recommended:
         """Return centre and ridge of a fit by objective perturbation; ``share`` is spent on a noisy Hessian."""
-        side, spent, relation = self.public, epsilon * (1 - share), self.study.relation
+        side, spent, relation = self.chooser, epsilon * (1 - share), self.study.relation
         person_loss = self.person_loss(model)
         if side is None:
             return choose_flat(person_loss, self._flat_baseline, epsilon=spent, relation=relation)
@@ -375,8 +454,8 @@ class HazardSpec(LossSpec):
         Without public outcomes it is that of weights of rows alone, for people of the same follow-up who are like the
         public ones, or spread evenly over the schema's bounds. A flat cap is the same for everybody.
         """
-        if self.public is not None:
-            return allowance(of_model(model, HazardModel), self.public, apart=self.apart)
+        if self.chooser is not None:
+            return allowance(of_model(model, HazardModel), self.chooser, apart=self.apart)
         if not self.weights_rows(model.geometry):
             return None
         rows = whiten(model.geometry, self.asked.covariates.matrix(self._reference_rows()))
@@ -395,8 +474,8 @@ class HazardSpec(LossSpec):
         """How far apart coefficients of people who count more and less may be, as public people tell it."""
         return (
             OVER_TIME * APART
-            if self.public is None
-            else public_tau(self.public, time_varying=self.study.unit is not None)
+            if self.chooser is None
+            else public_tau(self.chooser, time_varying=self.study.unit is not None)
         )
 
     @property
@@ -431,7 +510,7 @@ class HazardSpec(LossSpec):
             time_varying=self.study.unit is not None,
         )
 
-    def side(self, model: QueryModel) -> HazardSide | None:
+    def side(self, model: QueryModel) -> HazardSide | WeightedHazards | None:
         """Return the public people at the query's radius and cap."""
         return None if self.public is None else self.public.at(model.geometry, of_model(model, HazardModel).cap)
 
@@ -513,6 +592,7 @@ class HazardSpec(LossSpec):
             loss=None,
             exponentiated=LINKS[self.link].exponentiated,
             hazard=self.hazard_facts(None if model is None else of_model(model, HazardModel)),
+            propensity=None if self.overlap is None else self.overlap.propensity.formula,
         )
 
     def hazard_facts(self, model: HazardModel | None) -> HazardFacts:
@@ -540,17 +620,20 @@ class HazardSpec(LossSpec):
 
     def likelihood(self, *, small_sample: bool = False) -> tuple[Estimate, int]:  # noqa: ARG002
         """Return the maximum-likelihood fit to the public people as they are."""
+        treated = None if self.overlap is None else TreatedRows.of(self.overlap, self.study, self.needs)
         rows = self.public_rows(self.needs, outcome=self.needs, words="times and events")
         case, shift = case_weights(rows, self.weights), offsets(rows, self.offset)
         X = self.design.covariates.evaluate_unclipped(rows)
         found = spells_of_rows(rows, X, self.design, self.grid, weights=case, offset=shift)
+        if treated is not None:
+            return weighted_hazard_fit(found, treated, self.features, link=self.link, terms=self.terms), found.people
         estimate = hazard_likelihood(found, self.features, link=self.link, causes=len(self.causes), terms=self.terms)
         return estimate, found.people
 
     def check(self, facts: ModelFacts, values: FloatArray) -> DeferredCheck:
         """Return how coefficients discriminate and calibrate on the public people, where their outcome is public."""
         table = self.study.public
-        if table is None or self.design.strata:
+        if table is None or self.design.strata or self.overlap is not None:
             return NOT_CHECKED
         return DeferredCheck(compute=partial(check_public, facts=facts, values=values, public=table))
 

@@ -4,7 +4,7 @@ Numbers of a loss that were left out come from public facts. Arguments are check
 """
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
@@ -24,7 +24,6 @@ from hdpstats.families.regression.rows import RegressionRows
 from hdpstats.families.regression.weighted import (
     OF_MEANS,
     WeightedPublic,
-    WeightedSampleRows,
     weighted_fit,
     weighted_public,
 )
@@ -55,12 +54,12 @@ from hdpstats.families.spec import (
     several_rows,
     spread_scores,
 )
+from hdpstats.families.stacked import COUNTS_ONCE, FROM_WEIGHTED, TreatedRows, both_arms, check_weighted
 from hdpstats.formulas import Design
 from hdpstats.formulas.column_space import CanonicalDesign, canonical_design
 from hdpstats.formulas.design import reference_matrix
 from hdpstats.formulas.knots import with_public_knots
 from hdpstats.formulas.outcome import Response, design_of, made, response_of
-from hdpstats.inference.overlap_errors import WeightedPeople
 from hdpstats.losses import BY_NAME, ListedLoss, LogisticLoss, PredictorLoss, SmoothedQuantile, Table, options
 from hdpstats.losses.base import OutcomeFacts
 from hdpstats.losses.options import LossOption
@@ -74,16 +73,10 @@ from hdpstats.records.geometry import Geometry, whiten
 from hdpstats.records.model import QueryModel, RegressionModel
 from hdpstats.records.query import LEAST_SMOOTHING, MechanismOptions
 from hdpstats.results import ModelFacts
-from hdpstats.results.facts import design_of as design_of_result
-from hdpstats.results.propensity import Weighting, checked_weighting, raked_people, rows_for_errors
+from hdpstats.results.propensity import Weighting, checked_weighting, rows_for_errors
 from hdpstats.schema.schema import declared_column
 from hdpstats.sites import Study
 from hdpstats.sites.study import checked_study
-
-FROM_WEIGHTED = (
-    "Predicted from public people who stand for the private ones, weighted by the released propensity model: outcomes "
-    "given covariates are taken to be distributed as theirs."
-)
 
 NOTHING = 1e-20
 """A covariance of whitened coefficients that is rounding error."""
@@ -338,7 +331,7 @@ class RegressionSpec(RowSpec):
     def risk(self, values: FloatArray, cause: object) -> Risk:
         """Return the order by a binary outcome's linear predictor; people who are evaluated are not weighted."""
         if self.overlap is not None:
-            raise MechanismError("evaluate counts each person once, and this model is of weighted people (weighting=)")
+            raise MechanismError(COUNTS_ONCE)
         if self.loss.name != LogisticLoss.name:
             return RowSpec.risk(self, values, cause)
         return Risk(
@@ -595,27 +588,10 @@ class RegressionSpec(RowSpec):
 
     def _weighted_likelihood(self, overlap: Weighting) -> tuple[Estimate, int]:
         """Return the fit to public rows that are weighted by a propensity model of the same rows."""
-        propensity = overlap.propensity
-        if propensity.guarantee is not None:
-            raise ArgumentError(
-                "weighting: fit_public needs that of the public rows, hdp.propensity(formula, study).fit_public()"
-                ".weights(): public people's treatment does not follow the private model",
-                argument="weighting",
-            )
-        design = design_of_result(propensity.fit)
-        rows, whole = (self.public_rows(needs, outcome=[self.response.column]) for needs in (self.needs, design.needs))
-        table = self.study.public
-        lacking = np.zeros(whole.rows, dtype=bool)
-        if table is not None:
-            lacking = ~table.complete(self.needs)[table.complete(design.needs)]
-        sample = WeightedSampleRows(
-            rows=RegressionRows.of(self.loss, self.design.evaluate_unclipped(rows), self.response.unclipped(rows)),
-            X=design.evaluate_unclipped(whole),
-            treated=whole.numeric[design.response],
-            coefficients=propensity.estimate.values,
-            lacking=lacking,
-        )
-        return self._scaled(weighted_fit(sample, terms=self.design.names)), rows.rows
+        treated = TreatedRows.of(overlap, self.study, self.needs)
+        rows = self.public_rows(self.needs, outcome=[self.response.column])
+        observed = RegressionRows.of(self.loss, self.design.evaluate_unclipped(rows), self.response.unclipped(rows))
+        return self._scaled(weighted_fit(observed, treated, terms=self.design.names)), rows.rows
 
 
 def open_regression(
@@ -650,7 +626,15 @@ def open_regression(
     overlap = None
     if weighting is not None:
         overlap = checked_weighting(weighting, study)
-        _check_weighted(overlap, study, design, chosen, given={"weights": weights, "offset": shift})
+        if not isinstance(chosen.loss, OF_MEANS):
+            raise ArgumentError(
+                "weighting is for hdpf.logit, hdpf.linear (least squares) and hdpf.poisson, whose scores are the mean "
+                f"less the outcome, and for hdpf.hazard, not for the {chosen.loss.name} loss",
+                argument="weighting",
+            )
+        outcome, *terms = design.needs
+        given = {"weights": weights, "offset": shift}
+        check_weighted(overlap, study, outcome=[outcome], terms=terms, given=given)
     return RegressionSpec(
         name=name,
         study=study,
@@ -689,66 +673,11 @@ def _public(
     return replace(side, unseen=unseen.unlike(intercept=side.geometry.intercept))
 
 
-def _check_weighted(
-    overlap: Weighting, study: Study, design: Design, chosen: ChosenLoss, *, given: Mapping[str, object]
-) -> None:
-    """Refuse a regression that a weighting by propensity is not worked out for."""
-    for name, value in given.items():
-        if value is not None:
-            raise ArgumentError(f"{name} must be left out with weighting=", argument=name)
-    if study.unit is not None:
-        raise ArgumentError(
-            "weighting: weighted regressions are of people with one row, and this study has several rows of a person "
-            "(unit=); hdp.treatment_effect compares the means of persons' outcomes, or give a study with one row each",
-            argument="weighting",
-        )
-    if not isinstance(chosen.loss, OF_MEANS):
-        raise ArgumentError(
-            "weighting is for hdpf.logit, hdpf.linear (least squares) and hdpf.poisson, whose scores are the mean less "
-            f"the outcome, not for the {chosen.loss.name} loss",
-            argument="weighting",
-        )
-    propensity = design_of_result(overlap.propensity.fit)
-    treatment, others = overlap.treatment, propensity.needs
-    outcome, *terms = design.needs
-    if outcome in others:
-        raise ArgumentError(
-            f"weighting: the outcome {outcome!r} must not be the treatment or a covariate of the propensity model",
-            argument="weighting",
-        )
-    if treatment not in terms:
-        raise ArgumentError(
-            f"weighting: the formula must have the treatment {treatment} among its terms, as in "
-            f"'{outcome} ~ {treatment}'",
-            argument="weighting",
-        )
-    unbalanced = [name for name in terms if name not in others]
-    if unbalanced:
-        raise ArgumentError(
-            f"weighting: the arms are balanced in the covariates of the propensity model alone, and "
-            f"{', '.join(unbalanced)} is none of them; put it into the propensity model, or leave it out",
-            argument="weighting",
-        )
-    if study.public is None:
-        raise ArgumentError(
-            "weighting needs public rows with the outcome, the treatment and the covariates, on which standard errors "
-            "rest; give the study public=",
-            argument="public",
-        )
-
-
 def _weighted(study: Study, asked: CanonicalDesign, chosen: ChosenLoss, overlap: Weighting) -> WeightedPublic:
     """Return the public side of people weighted by their chance of treatment, or refuse too few public rows."""
     fit, response = overlap.propensity.fit, chosen.response
     standing, propensity, table = rows_for_errors(study, overlap, (response.column,), what="a weighted regression")
-    people, weights = raked_people(fit, study.public)
-    kept = WeightedPeople.places(len(weights))
-    n, treatment = people.rows, overlap.treatment
-    arms = tuple(
-        asked.design.matrix(replace(people, numeric={**people.numeric, treatment: np.full(n, arm)}))[kept]
-        for arm in (0.0, 1.0)
-    )
-    X, treated = propensity.matrix(table), table.numeric[treatment]
+    X, treated = propensity.matrix(table), table.numeric[overlap.treatment]
     e = expit(X @ fit.estimate.values)
     rows = PublicRows(
         table=table,
@@ -762,7 +691,7 @@ def _weighted(study: Study, asked: CanonicalDesign, chosen: ChosenLoss, overlap:
         asked.design,
         chosen.loss,
         propensity=X,
-        arms=(arms[0], arms[1]),
+        arms=both_arms(overlap, study, asked.design),
         standing=standing,
         noise=fit.estimate.privacy,
         raked=fit.released.description is not None,

@@ -49,17 +49,17 @@ from dataclasses import dataclass, replace
 from typing import Final, final
 
 import numpy as np
-from scipy.special import expit
 
-from hdpstats._base.typing import BoolArray, FloatArray
+from hdpstats._base.typing import FloatArray
 from hdpstats.families.regression.likelihood import maximum_likelihood
 from hdpstats.families.regression.public import PublicRows, fitted_public
 from hdpstats.families.regression.rows import RegressionRows
+from hdpstats.families.stacked import ExpectedScores, OverlapSide, TreatedRows, spread_covariance
 from hdpstats.formulas import Design
 from hdpstats.formulas.design import whitened_matrix
 from hdpstats.inference.overlap_errors import RIDGE, WeightedPeople
 from hdpstats.losses import BoundedSquares, LogisticLoss, PoissonLoss, PredictorLoss
-from hdpstats.public.moments import Moments, WhitenedRows, averaged, squares
+from hdpstats.public.moments import WhitenedRows, squares
 from hdpstats.records.estimate import Estimate
 from hdpstats.solvers import minimise
 
@@ -117,7 +117,7 @@ def dependence_of(
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class WeightedPublic(WhitenedRows):
+class WeightedPublic(OverlapSide, WhitenedRows):
     """Public people who stand for weighted private ones, each in both arms: see the module's docstring.
 
     Attributes
@@ -174,27 +174,6 @@ class WeightedPublic(WhitenedRows):
         return self.geometry.dimension
 
     @property
-    def people(self) -> int:
-        """The number of people."""
-        return len(self.standing.X)
-
-    @property
-    def seen(self) -> int:
-        """The public rows with an outcome."""
-        return self.rows
-
-    @property
-    def seen_rows(self) -> int:
-        """The same."""
-        return self.rows
-
-    @property
-    def case_weights(self) -> FloatArray:
-        """What a person weighs in expectation."""
-        e = self.standing.propensity
-        return np.asarray(2.0 * e * (1.0 - e))
-
-    @property
     def scores(self) -> None:
         """None: how far apart coefficients of people who count more and less may be is not read from them."""
         return
@@ -240,48 +219,24 @@ class WeightedPublic(WhitenedRows):
         eta = (self.X @ theta).reshape(2, -1)
         return self.loss.score(eta, np.zeros_like(eta)) - means, self._variances(means)
 
-    def _coupled(self, r: FloatArray) -> FloatArray:
-        """Return ``B`` (D, p) of expected scores ``r`` (2, m)."""
-        people, e, k = self.standing, self.standing.propensity, self._mallows
-        base = people.weights * e * (1.0 - e)
-        untreated, treated = self._arms
-        return np.asarray(
-            (untreated.T * (base * (1.0 - e) * k[0] * r[0]) - treated.T * (base * e * k[1] * r[1])) @ people.X
+    def expected(self, theta: FloatArray) -> ExpectedScores:
+        """Return what is expected of scores at ``theta``: of each person ``k r z``, with ``k`` the Mallows weight."""
+        k = self._mallows
+        r, v = self._scores(theta)
+        curvature = self.loss.curvature((self.X @ theta).reshape(2, -1), np.zeros_like(r))
+        rows = np.stack(self._arms)
+        i, j = np.triu_indices(self.dimension)
+        products = rows[..., i] * rows[..., j]
+        return ExpectedScores(
+            mean=(k * r)[..., None] * rows,
+            square=(k**2 * (r**2 + v))[..., None] * products,
+            curvature=(k * curvature)[..., None] * products,
         )
 
     def with_weights(self, weights: FloatArray) -> FloatArray:
         """Return Hessians (k, D, D) of one person at the centre under other Mallows weights (k, 2 m)."""
         curvature = self.loss.curvature(self.X @ self.centre, np.zeros(len(self.X)))
         return squares(self.X, weights, np.tile(self.standing.weights, 2) * self.weights * curvature)
-
-    def of_propensity(self, theta: FloatArray) -> FloatArray:
-        """Return the covariance (D, D) that the noise of the propensity's coefficients adds to an estimate."""
-        B, H = self._coupled(self._scores(theta)[0]), self.moments(theta, records=1.0).H
-        moved = np.linalg.solve(H, B)
-        return np.asarray(moved @ self.noise @ moved.T)
-
-    def moments(self, theta: FloatArray, *, records: float, row_weights: FloatArray | None = None) -> Moments:
-        """Return ``H`` and ``J`` of ``records`` private people; see `PublicSide.moments`."""
-        people, e, k = self.standing, self.standing.propensity, self._mallows
-        r, v = self._scores(theta)
-        slope = self._coupled(r) @ np.linalg.pinv(people.hessian)
-        G = people.X @ slope.T  # (m, D)
-        overlap = e * (1.0 - e)
-        curvature = self.loss.curvature((self.X @ theta).reshape(2, -1), np.zeros_like(r))
-        i, j = np.triu_indices(self.dimension)
-        H: FloatArray = np.zeros((len(e), len(i)))
-        J = self.share * overlap[:, None] * G[:, i] * G[:, j]
-        for arm, z in enumerate(self._arms):
-            weight = 1.0 - e if arm else e  # of a person in this arm
-            product = z[:, i] * z[:, j]
-            H += (overlap * k[arm] * curvature[arm])[:, None] * product
-            J += (overlap * weight * k[arm] ** 2 * (r[arm] ** 2 + v[arm]))[:, None] * product
-            both = self.share * overlap * weight * k[arm] * r[arm] * (1.0 if arm else -1.0)
-            J += both[:, None] * (z[:, i] * G[:, j] + G[:, i] * z[:, j])
-        share = people.weights[None] if row_weights is None else row_weights * people.weights
-        share = share / share.sum(axis=1, keepdims=True)
-        found = averaged((H, J), records=records, row_weights=share, levelled=())
-        return Moments(H=found.H[0], J=found.J[0]) if row_weights is None else found
 
 
 def weighted_public(
@@ -332,56 +287,18 @@ def weighted_public(
     )
 
 
-@final
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class WeightedSampleRows:
-    """Rows to which a propensity model was fitted, and those of them with an outcome.
-
-    Attributes
-    ----------
-    rows : RegressionRows
-        Rows (n,) with an outcome, not weighted.
-    X : (N, p) float64
-        All rows of the propensity model.
-    treated : (N,) float64
-        Who was treated.
-    coefficients : (p,) float64
-        The maximum-likelihood propensity of these rows.
-    lacking : (N,) bool
-        Which of them have no outcome; the others are ``rows``, in their order.
-    """
-
-    rows: RegressionRows
-    X: FloatArray
-    treated: FloatArray
-    coefficients: FloatArray
-    lacking: BoolArray
-
-
-def weighted_fit(sample: WeightedSampleRows, *, terms: tuple[str, ...]) -> Estimate:
+def weighted_fit(observed: RegressionRows, treated: TreatedRows, *, terms: tuple[str, ...]) -> Estimate:
     """Return the weighted fit of a loss to rows, with errors by the equations of both models stacked.
 
-    It is what ``glm`` gives with the weights as prior weights, by the loss without its caps; the covariance is the
-    sandwich of the influences ``w r z + B A^-1 x (a - e)``, without a correction for few rows, as geepack and the
-    survey package have it for weights that are known.
+    It is what ``glm`` gives with the weights as prior weights, by the loss without its caps. ``observed`` are the rows
+    with an outcome among the ``treated`` ones, not weighted.
     """
-    e = expit(sample.X @ sample.coefficients)
-    weights, overlap = np.where(sample.treated == 1.0, 1.0 - e, e), e * (1.0 - e)
-    there = ~sample.lacking
-    rows = replace(sample.rows, loss=sample.rows.loss.plain, weights=weights[there])
+    rows = replace(observed, loss=observed.loss.plain, weights=treated.weights)
     estimate = maximum_likelihood(rows, terms=terms)
     known = np.isfinite(estimate.values)
     Z, theta = rows.X[:, known], estimate.values[known]
     eta = Z @ theta + rows.offset
     score, curvature = rows.loss.score(eta, rows.y), rows.loss.curvature(eta, rows.y)
-    slopes = np.where(sample.treated == 1.0, -overlap, overlap)[there]  # of the weights, times x
-    X = sample.X[there]
     bread = (Z.T * (rows.weights * curvature)) @ Z
-    B = (Z.T * (slopes * score)) @ X
-    information = (sample.X.T * overlap) @ sample.X
-    influences = (sample.X * (sample.treated - e)[:, None]) @ np.linalg.solve(information, B.T)
-    influences[there] += (rows.weights * score)[:, None] * Z
-    inverse = np.linalg.inv(bread)
-    covariance = np.full((len(known), len(known)), np.nan)
-    covariance[np.ix_(known, known)] = inverse @ (influences.T @ influences) @ inverse
-    return replace(estimate, sampling=covariance)
+    covariance = treated.sandwich(score[:, None] * Z, bread)
+    return replace(estimate, sampling=spread_covariance(covariance, known))

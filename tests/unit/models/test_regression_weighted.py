@@ -205,7 +205,6 @@ def test_what_is_not_worked_out_is_refused_before_a_charge(study, weighting):
         (lambda: hdpf.mestimate("f ~ a", study, loss=hdp.losses.Multinomial(), **w), "levels of an outcome"),
         (lambda: hdpf.logit("y ~ a", study, weights="w", **w), "weights must be left out"),
         (lambda: hdpf.poisson("k ~ a", study, offset="o", **w), "offset must be left out"),
-        (lambda: hdpf.hazard("Surv(t, y) ~ a", study, **w), "hdpf.survfit"),
         (lambda: hdpf.logit("y ~ x", study, **w), "treatment a among its terms"),
         (lambda: hdpf.logit("y ~ a + z", study, **w), "z is none of them"),
         (lambda: hdpf.linear("x ~ a", study, **w), "outcome 'x' must not be"),

@@ -164,7 +164,7 @@ def test_the_covariance_of_scores_is_that_of_drawn_people(name, share):
     side = replace(public_side(loss, theta=raw), share=share)
     theta, rng = side.centre, np.random.default_rng(8)
     people = side.standing
-    slope = side._coupled(side._scores(theta)[0]) @ np.linalg.inv(people.hessian)
+    slope = side.coupled(side.expected(theta)) @ np.linalg.inv(people.hessian)
     total = np.zeros((2, 2))
     for _ in range(200):
         a, y, z, w = drawn(side, theta, rng)
@@ -207,7 +207,7 @@ def test_what_the_propensity_moves_is_the_slope_of_the_weighted_score(name):
         (score(people.coefficients + step * each) - score(people.coefficients - step * each)) / (2 * step)
         for each in np.eye(3)
     ]
-    np.testing.assert_allclose(side._coupled(r), np.array(slopes).T, atol=1e-8)
+    np.testing.assert_allclose(side.coupled(side.expected(side.centre)), np.array(slopes).T, atol=1e-8)
 
 
 def test_a_regression_on_the_arm_alone_has_the_errors_of_an_effect():
@@ -254,7 +254,7 @@ def test_noise_of_the_propensity_adds_what_it_moves():
     loss, raw = LOSSES["logistic"]
     side = public_side(loss, theta=raw, noise=0.01)
     theta = side.centre
-    B, H = side._coupled(side._scores(theta)[0]), side.moments(theta, records=1.0).H
+    B, H = side.coupled(side.expected(theta)), side.moments(theta, records=1.0).H
     expected = 0.01 * np.linalg.inv(H) @ B @ B.T @ np.linalg.inv(H)
     np.testing.assert_allclose(side.of_propensity(theta), expected, rtol=1e-9)
     assert not public_side(loss, theta=raw).of_propensity(theta).any()

@@ -1,0 +1,303 @@
+r"""People weighted by their chance of treatment: the equations of a model and of the propensity model, stacked.
+
+What is here is the same for regressions (`hdpstats.families.regression.weighted`, which says why) and for hazards
+(`hdpstats.families.hazard.weighted`). With ``u`` the score of a person who is not weighted, ``w`` the weight, ``x`` the
+row of the propensity model, ``a`` the treatment and ``e`` its chance, a person's score is in all
+
+.. math:: \phi = w u + B A^{-1} x (a - e), \qquad B = E[e (1 - e) \{(1 - e) \mu_0 - e \mu_1\} x'],
+          \qquad A = E[e (1 - e) x x'],
+
+with :math:`\mu_a = E[u | x, a]`. Treated people weigh ``1 - e`` and untreated ones ``e``, so that with
+:math:`M_a = E[u u' | x, a]`, :math:`G = B A^{-1} x` and :math:`w_a` the weight in an arm
+
+.. math:: E[\phi \phi'] = E\Big[e (1 - e) \Big\{\sum_a w_a M_a \pm q \sum_a w_a (\mu_a G' + G \mu_a')
+          + q G G'\Big\}\Big],
+
+plus for the treated and minus for the untreated; ``q`` is the share of the propensity model's people who take part.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self, cast, final
+
+import numpy as np
+from scipy.special import expit
+
+from hdpstats._base.errors import ArgumentError
+from hdpstats._base.typing import BoolArray, FloatArray
+from hdpstats.formulas import Design
+from hdpstats.inference.overlap_errors import WeightedPeople
+from hdpstats.public.moments import Moments, PublicSide, averaged
+from hdpstats.results.facts import design_of as design_of_result
+from hdpstats.results.propensity import Weighting, raked_people
+from hdpstats.sites import Study
+
+FROM_WEIGHTED = (
+    "Predicted from public people who stand for the private ones, weighted by the released propensity model: outcomes "
+    "given covariates are taken to be distributed as theirs."
+)
+
+COUNTS_ONCE = "evaluate counts each person once, and this model is of weighted people (weighting=)"
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class ExpectedScores:
+    """What is expected of the unweighted scores of people (m,) in either arm, untreated first.
+
+    Attributes
+    ----------
+    mean : (2, m, D) float64
+        Their means.
+    square : (2, m, D (D + 1) / 2) float64
+        The upper triangles, row by row, of the means of their squares.
+    curvature : (2, m, D (D + 1) / 2) float64
+        Those of the means of their derivatives.
+    """
+
+    mean: FloatArray
+    square: FloatArray
+    curvature: FloatArray
+
+
+class OverlapSide(PublicSide, ABC):
+    """Public people who stand for weighted private ones, each in both arms: see the module's docstring.
+
+    Attributes
+    ----------
+    standing : WeightedPeople
+        The people (m,) with their rows of the propensity model and how much each stands for.
+    noise : (p, p) float64
+        The covariance of the noise in the propensity's coefficients.
+    rows : int
+        The public rows with an outcome, on which expectations of scores rest.
+    share : float
+        ``q``: the people of the model over those of the propensity model.
+    """
+
+    standing: WeightedPeople
+    noise: FloatArray
+    rows: int
+    share: float
+
+    @abstractmethod
+    def expected(self, theta: FloatArray) -> ExpectedScores:
+        """Return what is expected of scores at ``theta``, where that of all weighted people is 0."""
+
+    @property
+    def weak(self) -> float:
+        """Information that is added in every direction, however many people there are."""
+        return 0.0
+
+    @property
+    def people(self) -> int:
+        """The number of people."""
+        return len(self.standing.X)
+
+    @property
+    def seen(self) -> int:
+        """The public rows with an outcome."""
+        return self.rows
+
+    @property
+    def seen_rows(self) -> int:
+        """The same."""
+        return self.rows
+
+    @property
+    def case_weights(self) -> FloatArray:
+        """What a person weighs in expectation."""
+        e = self.standing.propensity
+        return np.asarray(2.0 * e * (1.0 - e))
+
+    def sharing(self, share: float) -> Self:
+        """Return the same people, of whom the propensity model has more than take part."""
+        changed: Any = self
+        return cast(Self, replace(changed, share=share))
+
+    def coupled(self, scores: ExpectedScores) -> FloatArray:
+        """Return ``B`` (D, p)."""
+        people, e, mean = self.standing, self.standing.propensity, scores.mean
+        base = (people.weights * e * (1.0 - e))[:, None]
+        e = e[:, None]
+        return np.asarray((base * ((1.0 - e) * mean[0] - e * mean[1])).T @ people.X)
+
+    def of_propensity(self, theta: FloatArray) -> FloatArray:
+        """Return the covariance (D, D) that the noise of the propensity's coefficients adds to an estimate."""
+        B, H = self.coupled(self.expected(theta)), self._averages(theta, self.standing.weights[None]).H[0]
+        moved = np.linalg.solve(H, B)
+        return np.asarray(moved @ self.noise @ moved.T)
+
+    def moments(self, theta: FloatArray, *, records: float, row_weights: FloatArray | None = None) -> Moments:
+        """Return ``H`` and ``J`` of ``records`` private people; see `PublicSide.moments`."""
+        share = self.standing.weights[None] if row_weights is None else row_weights * self.standing.weights
+        found = self._averages(theta, share / share.sum(axis=1, keepdims=True))
+        H = records * found.H + self.weak * np.eye(self.dimension)
+        return Moments(H=H[0], J=records * found.J[0]) if row_weights is None else Moments(H=H, J=records * found.J)
+
+    def _averages(self, theta: FloatArray, weights: FloatArray) -> Moments:
+        """Return the moments (B, D, D) of one person, under weightings (B, m) of the people."""
+        people, e, scores = self.standing, self.standing.propensity, self.expected(theta)
+        G = people.X @ (self.coupled(scores) @ np.linalg.pinv(people.hessian)).T  # (m, D)
+        overlap = (e * (1.0 - e))[:, None]
+        i, j = np.triu_indices(self.dimension)
+        H: FloatArray = np.zeros((len(e), len(i)))
+        J = self.share * overlap * G[:, i] * G[:, j]
+        for arm, mean in enumerate(scores.mean):
+            weight = overlap * (1.0 - e if arm else e)[:, None]  # of a person in this arm
+            H += overlap * scores.curvature[arm]
+            J += weight * scores.square[arm]
+            both = self.share * weight * (1.0 if arm else -1.0)
+            J += both * (mean[:, i] * G[:, j] + G[:, i] * mean[:, j])
+        return averaged((H, J), records=1.0, row_weights=weights, levelled=())
+
+
+def both_arms(overlap: Weighting, study: Study, design: Design) -> tuple[FloatArray, FloatArray]:
+    """Return a design's rows (m, D) of the people who stand for private ones, had they been untreated and treated."""
+    people, weights = raked_people(overlap.propensity.fit, study.public)
+    kept = WeightedPeople.places(len(weights))
+    untreated, treated = (
+        design.matrix(replace(people, numeric={**people.numeric, overlap.treatment: np.full(people.rows, arm)}))[kept]
+        for arm in (0.0, 1.0)
+    )
+    return untreated, treated
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class TreatedRows:
+    """Rows to which a propensity model was fitted, and which of them have an outcome.
+
+    Attributes
+    ----------
+    X : (N, p) float64
+        All rows of the propensity model.
+    treated : (N,) float64
+        Who was treated.
+    coefficients : (p,) float64
+        The maximum-likelihood propensity of these rows.
+    lacking : (N,) bool
+        Which of them have no outcome.
+    """
+
+    X: FloatArray
+    treated: FloatArray
+    coefficients: FloatArray
+    lacking: BoolArray
+
+    @classmethod
+    def of(cls, overlap: Weighting, study: Study, needs: Sequence[str]) -> "TreatedRows":
+        """Return those of public rows, which have an outcome where ``needs`` are there; refuse a private model's."""
+        propensity, table = overlap.propensity, study.public
+        if propensity.guarantee is not None or table is None:
+            raise ArgumentError(
+                "weighting: fit_public needs that of the public rows, hdp.propensity(formula, study).fit_public()"
+                ".weights(): public people's treatment does not follow the private model",
+                argument="weighting",
+            )
+        design = design_of_result(propensity.fit)
+        whole = table.raw(design.needs)
+        return cls(
+            X=design.evaluate_unclipped(whole),
+            treated=whole.numeric[design.response],
+            coefficients=propensity.estimate.values,
+            lacking=~table.complete(needs)[table.complete(design.needs)],
+        )
+
+    @property
+    def propensity(self) -> FloatArray:
+        """The chance of treatment of each row (N,)."""
+        return np.asarray(expit(self.X @ self.coefficients))
+
+    @property
+    def weights(self) -> FloatArray:
+        """The weights of the rows with an outcome."""
+        e = self.propensity
+        return np.asarray(np.where(self.treated == 1.0, 1.0 - e, e)[~self.lacking])
+
+    def sandwich(self, scores: FloatArray, bread: FloatArray) -> FloatArray:
+        """Return the covariance (D, D) of the influences :math:`w u + B A^{-1} x (a - e)` of all rows.
+
+        It has no correction for few rows, as geepack and the survey package have it for weights that are known.
+
+        Parameters
+        ----------
+        scores : (n, D) float64
+            Unweighted scores of the rows with an outcome.
+        bread : (D, D) float64
+            The weighted sum of their derivatives.
+        """
+        e, there = self.propensity, ~self.lacking
+        overlap = e * (1.0 - e)
+        slopes = np.where(self.treated == 1.0, -overlap, overlap)[there]  # of the weights, times x
+        B = (scores.T * slopes) @ self.X[there]
+        information = (self.X.T * overlap) @ self.X
+        influences = (self.X * (self.treated - e)[:, None]) @ np.linalg.solve(information, B.T)
+        influences[there] += self.weights[:, None] * scores
+        inverse = np.linalg.inv(bread)
+        return np.asarray(inverse @ (influences.T @ influences) @ inverse)
+
+
+def spread_covariance(covariance: FloatArray, known: BoolArray) -> FloatArray:
+    """Return the covariance of coefficients (p,), NaN where they are not ``known``."""
+    whole = np.full((len(known), len(known)), np.nan)
+    whole[np.ix_(known, known)] = covariance
+    return whole
+
+
+def check_weighted(
+    overlap: Weighting, study: Study, *, outcome: Sequence[str], terms: Sequence[str], given: Mapping[str, object]
+) -> None:
+    """Refuse a model whose formula a weighting by propensity is not worked out for.
+
+    Parameters
+    ----------
+    overlap, study
+        The weighting, and the study of the model.
+    outcome, terms
+        The columns of the model's outcome and of its terms.
+    given
+        Arguments that must be left out.
+
+    Raises
+    ------
+    ArgumentError
+        With the reason and what to do; nothing was charged.
+    """
+    for name, value in given.items():
+        if value is not None:
+            raise ArgumentError(f"{name} must be left out with weighting=", argument=name)
+    if study.unit is not None:
+        raise ArgumentError(
+            "weighting: weighted regressions are of people with one row, and this study has several rows of a person "
+            "(unit=); hdp.treatment_effect compares the means of persons' outcomes, or give a study with one row each",
+            argument="weighting",
+        )
+    treatment, others = overlap.treatment, design_of_result(overlap.propensity.fit).needs
+    for name in outcome:
+        if name in others:
+            raise ArgumentError(
+                f"weighting: the outcome {name!r} must not be the treatment or a covariate of the propensity model",
+                argument="weighting",
+            )
+    if treatment not in terms:
+        words = outcome[0] if len(outcome) == 1 else f"Surv({', '.join(outcome)})"
+        raise ArgumentError(
+            f"weighting: the formula must have the treatment {treatment} among its terms, as in "
+            f"'{words} ~ {treatment}'",
+            argument="weighting",
+        )
+    unbalanced = [name for name in terms if name not in others]
+    if unbalanced:
+        raise ArgumentError(
+            f"weighting: the arms are balanced in the covariates of the propensity model alone, and "
+            f"{', '.join(unbalanced)} is none of them; put it into the propensity model, or leave it out",
+            argument="weighting",
+        )
+    if study.public is None:
+        raise ArgumentError(
+            "weighting needs public rows with the outcome, the treatment and the covariates, on which standard errors "
+            "rest; give the study public=",
+            argument="public",
+        )
