@@ -30,6 +30,14 @@ class Moments:
     J: FloatArray
 
 
+def mean_of(moments: Sequence[Moments]) -> Moments:
+    """Return the mean of some moments."""
+    return Moments(
+        H=np.asarray(np.mean([each.H for each in moments], axis=0)),
+        J=np.asarray(np.mean([each.J for each in moments], axis=0)),
+    )
+
+
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class RowsOfPublic:

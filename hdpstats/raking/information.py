@@ -87,14 +87,20 @@ class RakedInformation(OverPublicPeople):
         """Return the moments averaged over what is known of the averages."""
         if np.array_equal(theta, self.public.centre):
             return self.at_centre
-        return _mean_moments(self.public, theta, self.averaged, records=self.records)
+        return _mean_moments(self.public, [theta], self.averaged, records=self.records)
+
+    def over(self, places: Sequence[FloatArray]) -> Moments:
+        """Return the mean of the same at some coefficients; people are gone through once for all places."""
+        if len(places) == 1:
+            return self.at(places[0])
+        return _mean_moments(self.public, places, self.averaged, records=self.records)
 
     def hessian_over(self, places: Sequence[FloatArray]) -> FloatArray:
-        """Return the mean Hessian of the same; people are gone through once for all places."""
+        """Return the Hessian of the same."""
         drawn = in_threads(
-            lambda part: self.public.raked_hessians(places, records=self.records, people=part), self.averaged
+            lambda part: self.public.raked_hessian(places, records=self.records, people=part), self.averaged
         )
-        return np.asarray(np.mean([each.mean(axis=0) for each in np.concatenate(drawn, axis=1)], axis=0))
+        return np.asarray(np.concatenate(drawn).mean(axis=0))
 
     def hessian_change(self, theta: FloatArray, steps: FloatArray) -> FloatArray:
         """Return the same of the moments averaged over what is known of the averages."""
@@ -118,10 +124,10 @@ def _together(moments: Sequence[Moments]) -> Moments:
 
 
 def _mean_moments(
-    side: RakeableSide, theta: FloatArray, people: Sequence[WhitenedPeople], *, records: float
+    side: RakeableSide, places: Sequence[FloatArray], people: Sequence[WhitenedPeople], *, records: float
 ) -> Moments:
-    """Return the moments averaged over all draws (D, D)."""
-    moments = _together(in_threads(lambda part: side.raked_moments(theta, records=records, people=part), people))
+    """Return the moments averaged over all draws and some coefficients (D, D)."""
+    moments = _together(in_threads(lambda part: side.raked_over(places, records=records, people=part), people))
     return Moments(H=moments.H.mean(axis=0), J=moments.J.mean(axis=0))
 
 
@@ -165,7 +171,7 @@ def raked_information(
         posterior=posterior,
         raking=raking,
         averaged=averaged,
-        at_centre=_mean_moments(side, side.centre, averaged, records=people),
+        at_centre=_mean_moments(side, [side.centre], averaged, records=people),
     )
     return information if is_usable(information) else None
 
