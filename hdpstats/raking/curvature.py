@@ -7,7 +7,8 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.public.moments import Moments, PublicSide, mean_of
-from hdpstats.raking.people import WhitenedPeople, weighted_squares
+from hdpstats.public.squares import weighted_squares
+from hdpstats.raking.people import WhitenedPeople
 from hdpstats.raking.raking import PublicVariables, RakedPeople
 
 

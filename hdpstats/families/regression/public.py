@@ -251,7 +251,8 @@ class WhitenedPublic(WhitenedRows, RakeableSide, SandwichSide):
         curvature, square = self._typical(self.centre)
         lengths = np.sum(self.X[:, int(self.geometry.intercept) :] ** 2, axis=1)
         weight = self.weights * np.array([mallows_weights(lengths, each) for each in geometries])
-        parts = (weight, curvature / self.people), (weight**2, square / self.people)
+        curved = curvature / self.people
+        parts = (weight, curved), (weight**2, curved if square is curvature else square / self.people)
         return averaged_squares(self.X, *parts, records=records, levelled=self._levelled)
 
     def with_weights(self, weights: FloatArray) -> FloatArray:
