@@ -21,7 +21,7 @@ import numpy as np
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
-from hdpstats.public.moments import Moments, PublicSide
+from hdpstats.public.moments import Moments, PublicSide, mean_of
 from hdpstats.records.query import PointRelease, unstack
 
 CLEAR = 3.0
@@ -109,14 +109,6 @@ class Information(ABC):
     @abstractmethod
     def given(self, drawn: FloatArray, *, theta: FloatArray, rng: draws.Generator) -> Moments:
         """Return the moments (count, D, D) that belong to draws of the source; what is a site's own is drawn here."""
-
-
-def mean_of(moments: Sequence[Moments]) -> Moments:
-    """Return the mean of some moments."""
-    return Moments(
-        H=np.asarray(np.mean([each.H for each in moments], axis=0)),
-        J=np.asarray(np.mean([each.J for each in moments], axis=0)),
-    )
 
 
 def is_wide(side: PublicSide) -> bool:

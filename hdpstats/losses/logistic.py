@@ -180,6 +180,12 @@ class LogisticLoss(ListedLoss):
         variance = np.asarray(p * (1.0 - p), dtype=np.float64)
         return variance, variance
 
+    def over(self, eta: FloatArray, *, own: FloatArray, y: FloatArray | None) -> tuple[FloatArray, FloatArray]:  # noqa: ARG002
+        """Return `typical` of rows that were moved: in a compiled loop, as they are many."""
+        p = logistic_residual(eta, np.zeros(1))
+        variance = np.asarray(p * (1.0 - p), dtype=np.float64)
+        return variance, variance
+
 
 @final
 @dataclass(frozen=True, slots=True)

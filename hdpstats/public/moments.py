@@ -18,6 +18,7 @@ from hdpstats._base.caching import remembered
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.public.invented import unknown_directions
 from hdpstats.public.row_weights import APART, Allowance, Moved, UnseenPeople, contrast_tau, kept, mallows, moved
+from hdpstats.public.squares import weighted_squares
 from hdpstats.records.geometry import Geometry, at_radius, mallows_weights
 
 
@@ -28,6 +29,14 @@ class Moments:
 
     H: FloatArray
     J: FloatArray
+
+
+def mean_of(moments: Sequence[Moments]) -> Moments:
+    """Return the mean of some moments."""
+    return Moments(
+        H=np.asarray(np.mean([each.H for each in moments], axis=0)),
+        J=np.asarray(np.mean([each.J for each in moments], axis=0)),
+    )
 
 
 @final
@@ -177,6 +186,9 @@ class PublicSide(ABC):
 
 ROWS = 2048
 """Rows whose products of columns are computed at a time."""
+
+FEW = 24
+"""Up to so many weightings of rows the compiled loop takes less time than a product of matrices."""
 
 UNKNOWN = 10.0
 """Standard deviation of a coefficient of which public rows say nothing, whitened, in units of the loss's scale."""
@@ -517,7 +529,17 @@ def squares(X: FloatArray, weights: FloatArray, factor: FloatArray) -> FloatArra
 
 
 def squares_under(X: FloatArray, several: Sequence[FloatArray], factor: FloatArray) -> list[FloatArray]:
-    """Return `squares` under several arrays of weights, products of columns being computed once."""
+    """Return `squares` under several arrays of weights, products of columns being computed once for many weights."""
+    many = [weights for weights in several if len(weights) > FEW]
+    found = iter(_under_many(X, many, factor) if many else ())
+    return [
+        next(found) if len(weights) > FEW else weighted_squares(X[None], (weights * factor)[:, None])[:, 0]
+        for weights in several
+    ]
+
+
+def _under_many(X: FloatArray, several: Sequence[FloatArray], factor: FloatArray) -> list[FloatArray]:
+    """Return `squares_under`, from matrices of products of columns."""
     n, D = X.shape
     columns, products = np.ascontiguousarray(X.T), np.empty((D * (D + 1) // 2, min(ROWS, n)))
     sums = [np.zeros((2, len(weights), len(products))) for weights in several]
@@ -527,8 +549,7 @@ def squares_under(X: FloatArray, several: Sequence[FloatArray], factor: FloatArr
             np.multiply(column, rows[j:], out=products[first : first + D - j, : len(column)])
             first += D - j
         for weights, (total, own) in zip(several, sums, strict=True):
-            if len(weights):
-                total += np.matmul(weights[:, part], products[:, : rows.shape[1]].T, out=own)
+            total += np.matmul(weights[:, part], products[:, : rows.shape[1]].T, out=own)
     return [_symmetric(total) for total, _ in sums]
 
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats.public.moments import Moments, PublicSide
-from hdpstats.raking.people import WhitenedPeople, weighted_squares
+from hdpstats.public.moments import Moments, PublicSide, mean_of
+from hdpstats.public.squares import weighted_squares
+from hdpstats.raking.people import WhitenedPeople
 from hdpstats.raking.raking import PublicVariables, RakedPeople
 
 
@@ -37,18 +38,25 @@ class RakeableSide(PublicSide, ABC):
     def raked_moments(self, theta: FloatArray, *, records: float, people: WhitenedPeople) -> Moments:
         """Return ``H`` and ``J`` (B, D, D) of ``records`` private people who are raked public ones; see `raked`."""
 
-    def raked_hessians(self, thetas: Sequence[FloatArray], *, records: float, people: WhitenedPeople) -> FloatArray:
-        """Return ``H`` of `raked_moments` at some coefficients (k, B, D, D), to the bit."""
-        return np.stack([self.raked_moments(each, records=records, people=people).H for each in thetas])
+    def raked_over(self, places: Sequence[FloatArray], *, records: float, people: WhitenedPeople) -> Moments:
+        """Return the mean (B, D, D) of `raked_moments` at some coefficients (D,).
+
+        Sums over people are linear in the curvature of their rows: a side that computes it first has one sum for all.
+        """
+        return mean_of([self.raked_moments(each, records=records, people=people) for each in places])
+
+    def raked_hessian(self, places: Sequence[FloatArray], *, records: float, people: WhitenedPeople) -> FloatArray:
+        """Return ``H`` of `raked_over`, to the bit."""
+        return self.raked_over(places, records=records, people=people).H
 
     def raked_hessian_change(self, theta: FloatArray, steps: FloatArray, *, people: WhitenedPeople) -> FloatArray:
         """Return ``sum_k {H(theta + s_k) - H(theta - s_k)} s_k`` (B, D) per record, for steps (k, D).
 
-        It is computed from `raked_moments`; a side whose curvature rests on no outcomes does without matrices.
+        It is computed from `raked_hessian`; a side whose curvature rests on no outcomes does without matrices.
         """
         changes = []
         for step in steps:
-            ahead, back = self.raked_hessians([theta + step, theta - step], records=1.0, people=people)
+            ahead, back = (self.raked_hessian([at], records=1.0, people=people) for at in (theta + step, theta - step))
             changes.append((ahead - back) @ step)
         return np.asarray(sum(changes))
 

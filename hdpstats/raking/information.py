@@ -8,9 +8,9 @@ share, and averages from the posterior, each site's own: noise, sampling of publ
 difference between private and public people all count.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import TypeVar, final
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from hdpstats.raking.raking import Averages, Raking, raked_variables, raking_at
 from hdpstats.records import codec
 from hdpstats.records.averages import CohortMoments
 
+Given = TypeVar("Given")
+Made = TypeVar("Made")
+
 AVERAGED, FEWEST = 60, 12
 """Draws of the averages over which curvature is averaged; fewer where that is more than `WORK`.
 
@@ -33,7 +36,8 @@ Half as many where there are many coefficients (`hdpstats.inference.information.
 """
 
 WORK = 250_000
-"""Terms of people's losses that such draws may have in all."""
+"""Terms of people's losses that such draws may have in all; threads share draws of more: of fewer they cost more.
+"""
 
 AT_A_TIME = 32_768
 """Raked people who are computed at a time."""
@@ -87,18 +91,32 @@ class RakedInformation(OverPublicPeople):
         """Return the moments averaged over what is known of the averages."""
         if np.array_equal(theta, self.public.centre):
             return self.at_centre
-        return _mean_moments(self.public, theta, self.averaged, records=self.records)
+        return _mean_moments(self.public, [theta], self.averaged, records=self.records)
+
+    def over(self, places: Sequence[FloatArray]) -> Moments:
+        """Return the mean of the same at some coefficients; people are gone through once for all places."""
+        if len(places) == 1:
+            return self.at(places[0])
+        return _mean_moments(self.public, places, self.averaged, records=self.records)
 
     def hessian_over(self, places: Sequence[FloatArray]) -> FloatArray:
-        """Return the mean Hessian of the same; people are gone through once for all places."""
-        drawn = in_threads(
-            lambda part: self.public.raked_hessians(places, records=self.records, people=part), self.averaged
+        """Return the Hessian of the same."""
+        drawn = _each(
+            self.public,
+            lambda part: self.public.raked_hessian(places, records=self.records, people=part),
+            self.averaged,
+            draws=_number(self.averaged),
         )
-        return np.asarray(np.mean([each.mean(axis=0) for each in np.concatenate(drawn, axis=1)], axis=0))
+        return np.asarray(np.concatenate(drawn).mean(axis=0))
 
     def hessian_change(self, theta: FloatArray, steps: FloatArray) -> FloatArray:
         """Return the same of the moments averaged over what is known of the averages."""
-        changes = in_threads(lambda part: self.public.raked_hessian_change(theta, steps, people=part), self.averaged)
+        changes = _each(
+            self.public,
+            lambda part: self.public.raked_hessian_change(theta, steps, people=part),
+            self.averaged,
+            draws=len(steps) * _number(self.averaged),
+        )
         return np.asarray(self.records * np.concatenate(changes).mean(axis=0))
 
     def given(self, drawn: FloatArray, *, theta: FloatArray, rng: draws.Generator) -> Moments:
@@ -109,7 +127,19 @@ class RakedInformation(OverPublicPeople):
             people = _whitened(self.public, self.raking, averages, base=drawn, part=part)
             return self.public.raked_moments(theta, records=self.records, people=people)
 
-        return _together(in_threads(moments, _parts(self.public, len(drawn))))
+        return _together(_each(self.public, moments, _parts(self.public, len(drawn)), draws=len(drawn)))
+
+
+def _each(side: RakeableSide, work: Callable[[Given], Made], parts: Sequence[Given], *, draws: int) -> list[Made]:
+    """Return what ``work`` makes of parts of some draws of a side's people, by threads where that is much."""
+    if draws * len(side.case_weights) * side.cells > WORK:
+        return in_threads(work, parts)
+    return [work(part) for part in parts]
+
+
+def _number(people: Sequence[WhitenedPeople]) -> int:
+    """Return the number of draws of people."""
+    return sum(len(each.weights) for each in people)
 
 
 def _together(moments: Sequence[Moments]) -> Moments:
@@ -118,10 +148,17 @@ def _together(moments: Sequence[Moments]) -> Moments:
 
 
 def _mean_moments(
-    side: RakeableSide, theta: FloatArray, people: Sequence[WhitenedPeople], *, records: float
+    side: RakeableSide, places: Sequence[FloatArray], people: Sequence[WhitenedPeople], *, records: float
 ) -> Moments:
-    """Return the moments averaged over all draws (D, D)."""
-    moments = _together(in_threads(lambda part: side.raked_moments(theta, records=records, people=part), people))
+    """Return the moments averaged over all draws and some coefficients (D, D)."""
+    moments = _together(
+        _each(
+            side,
+            lambda part: side.raked_over(places, records=records, people=part),
+            people,
+            draws=_number(people),
+        )
+    )
     return Moments(H=moments.H.mean(axis=0), J=moments.J.mean(axis=0))
 
 
@@ -154,7 +191,12 @@ def raked_information(
     base = np.full((count, side.people), 1.0 / side.people)
     averages = posterior.draw(rng, count)
     averaged = tuple(
-        in_threads(lambda part: _whitened(side, raking, averages, base=base, part=part), _parts(side, count))
+        _each(
+            side,
+            lambda part: _whitened(side, raking, averages, base=base, part=part),
+            _parts(side, count),
+            draws=count,
+        )
     )
     weighted = known.weighted and side.rows_of_people is None  # of people with several rows these are counted
     people = known.people if weighted else float(records)
@@ -165,7 +207,7 @@ def raked_information(
         posterior=posterior,
         raking=raking,
         averaged=averaged,
-        at_centre=_mean_moments(side, side.centre, averaged, records=people),
+        at_centre=_mean_moments(side, [side.centre], averaged, records=people),
     )
     return information if is_usable(information) else None
 

@@ -9,15 +9,11 @@ from typing import final
 
 import numpy as np
 
-from hdpstats._base.caching import remembered
-from hdpstats._base.compiled import compiled_reordered
-from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats._base.typing import FloatArray
 from hdpstats.formulas.design import pieces, whiten_columns
+from hdpstats.public.squares import weighted_squares
 from hdpstats.raking.raking import RakedPeople
 from hdpstats.records.geometry import Geometry, mallows_weights
-
-LANES = 512
-"""Rows that are handled at a time."""
 
 
 @final
@@ -123,59 +119,6 @@ def rounded(square: FloatArray, *, mean: FloatArray, total: FloatArray) -> Float
     own = total[:, None, None] * mean[:, :, None] * mean[:, None, :]
     level = np.trace(square - own, axis1=1, axis2=2) / p
     return np.asarray(0.5 * (square + own + level[:, None, None] * np.eye(p)))
-
-
-def weighted_squares(X: FloatArray, w: FloatArray) -> FloatArray:
-    """Return ``sum_i w_i x_i x_i'`` (k, B, D, D) of rows (B, n, D) with weights (k, B, n)."""
-    out = np.zeros((*w.shape[:2], X.shape[2], X.shape[2]))
-    _add_lower(np.ascontiguousarray(np.moveaxis(X, 2, 0)), w, out)
-    i, j = _above(X.shape[2])
-    out[:, :, i, j] = out[:, :, j, i]
-    return out
-
-
-@remembered(8)
-def _above(D: int) -> tuple[IntArray, IntArray]:
-    """Return the places (i, j) above the diagonal of a matrix (D, D)."""
-    i, j = np.triu_indices(D, 1)
-    return i, j
-
-
-@compiled_reordered
-def _add_lower(columns: FloatArray, weights: FloatArray, out: FloatArray) -> None:
-    """Add products of columns (D, B, n) to the lower triangles, two columns times two at a time.
-
-    Where their number is odd the last one stands for the one that lacks: its products are written twice, not added.
-    """
-    D, B, n = columns.shape
-    weighted = np.empty((D, LANES))
-    for b in range(B):
-        for start in range(0, n, LANES):
-            end = min(start + LANES, n)
-            rows = end - start
-            for k in range(len(weights)):
-                of_rows = weights[k, b, start:end]
-                for i in range(D):
-                    own, to = columns[i, b, start:end], weighted[i]
-                    for row in range(rows):
-                        to[row] = own[row] * of_rows[row]
-                for i in range(0, D, 2):
-                    after = min(i + 1, D - 1)
-                    first, second = weighted[i], weighted[after]
-                    for j in range(0, i + 1, 2):
-                        beside = min(j + 1, D - 1)
-                        left, right = columns[j, b, start:end], columns[beside, b, start:end]
-                        ll, lr, rl, rr = 0.0, 0.0, 0.0, 0.0
-                        for row in range(rows):
-                            ll += first[row] * left[row]
-                            lr += first[row] * right[row]
-                            rl += second[row] * left[row]
-                            rr += second[row] * right[row]
-                        total = out[k, b]
-                        ll, lr = total[i, j] + ll, total[i, beside] + lr
-                        rl, rr = total[after, j] + rl, total[after, beside] + rr
-                        total[i, j], total[i, beside] = ll, lr
-                        total[after, j], total[after, beside] = rl, rr
 
 
 def weighted_sums(X: FloatArray, w: FloatArray) -> FloatArray:

@@ -111,16 +111,16 @@ def whiten(geometry: Geometry, X: FloatArray) -> WeightedRows:
     """
     m, A = geometry.arrays()
     first = int(geometry.intercept)
-    z = np.zeros((len(X), len(m)))
+    z = np.zeros((len(m), len(X)))  # column by column: every operation is on numbers that stand together
+    products = np.empty_like(z)
     for j, location in enumerate(m):
-        centred = X[:, first + j] - location
-        for k in range(len(m)):
-            z[:, k] += A[k, j] * centred
+        z += np.multiply(A[:, j, None], X[:, first + j] - location, out=products)
     np.clip(z, -LARGEST, LARGEST, out=z)
     square = np.zeros(len(X))
-    for k in range(len(m)):
-        square += z[:, k] * z[:, k]
-    rows = np.column_stack([np.ones(len(X)), z]) if geometry.intercept else z
+    for column in z:
+        square += column * column
+    rows = np.ones((len(X), first + len(m)))
+    rows[:, first:] = z.T
     return WeightedRows(X=rows, weights=mallows_weights(square, geometry))
 
 

@@ -154,18 +154,34 @@ class MultinomialSide(WhitenedRows, RakeableSide):
             H = raked_sums(people, weight * variances)
             J = [raked_meat(people, scores[k], scores[m]) for k, m in self._pairs]
         else:
-            once, twice = weight * variances, weight**2 * variances
-            H = raked_sums(people, once)
-            J = H if np.array_equal(once, twice) else raked_sums(people, twice)
+            H, J = self._raked_blocks(variances, people)
         return Moments(H=records * self._of_blocks(H), J=records * self._of_blocks(J))
 
-    def raked_hessians(self, thetas: Sequence[FloatArray], *, records: float, people: WhitenedPeople) -> FloatArray:
-        """Return ``H`` of `raked_moments` at some coefficients."""
-        weight, k = self.weights * people.mallows, len(self._pairs)
-        blocks = raked_sums(
-            people, np.concatenate([weight * self._raked_variances(each, people)[1] for each in thetas])
-        )
-        return records * np.stack([self._of_blocks(blocks[k * j : k * j + k]) for j in range(len(thetas))])
+    def _raked_blocks(self, variances: FloatArray, people: WhitenedPeople) -> tuple[list[FloatArray], list[FloatArray]]:
+        """Return the blocks of both moments of people with one row, for covariances of pairs of levels (k, B, n)."""
+        weight = self.weights * people.mallows
+        once, twice = weight * variances, weight**2 * variances
+        H = raked_sums(people, once)
+        return H, H if np.array_equal(once, twice) else raked_sums(people, twice)
+
+    def raked_over(self, places: Sequence[FloatArray], *, records: float, people: WhitenedPeople) -> Moments:
+        """Return the mean of `raked_moments` at some coefficients; see `RakeableSide.raked_over`."""
+        if len(places) == 1 or (self.several and self.t is not None):
+            return RakeableSide.raked_over(self, places, records=records, people=people)
+        H, J = self._raked_blocks(self._mean_variances(places, people), people)
+        return Moments(H=records * self._of_blocks(H), J=records * self._of_blocks(J))
+
+    def raked_hessian(self, places: Sequence[FloatArray], *, records: float, people: WhitenedPeople) -> FloatArray:
+        """Return ``H`` of `raked_over`."""
+        blocks = raked_sums(people, self.weights * people.mallows * self._mean_variances(places, people))
+        return np.asarray(records * self._of_blocks(blocks))
+
+    def _mean_variances(self, places: Sequence[FloatArray], people: WhitenedPeople) -> FloatArray:
+        """Return the mean covariances of each pair of levels (k, B, n) at some coefficients."""
+        total = self._raked_variances(places[0], people)[1]
+        for each in places[1:]:
+            total += self._raked_variances(each, people)[1]
+        return total / len(places) if len(places) > 1 else total
 
     @property
     def _pairs(self) -> list[tuple[int, int]]:
@@ -190,11 +206,10 @@ class MultinomialSide(WhitenedRows, RakeableSide):
 
     def raked_hessian_change(self, theta: FloatArray, steps: FloatArray, *, people: WhitenedPeople) -> FloatArray:
         """Return how curvature over raked people changes; see `RakeableSide.raked_hessian_change`."""
-        total = np.zeros((len(people.weights), self.dimension))
+        total, weight = np.zeros((len(people.weights), self.dimension)), self.weights * people.mallows
         for step in steps:
-            ahead, back = self.raked_hessians([theta + step, theta - step], records=1.0, people=people)
-            total += ahead @ step
-            total -= back @ step
+            ahead, back = (self._raked_variances(at, people)[1] for at in (theta + step, theta - step))
+            total += self._of_blocks(raked_sums(people, weight * (ahead - back))) @ step
         return total
 
     def at_radii(self, geometries: Sequence[Geometry], *, records: float) -> Moments:

@@ -251,7 +251,8 @@ class WhitenedPublic(WhitenedRows, RakeableSide, SandwichSide):
         curvature, square = self._typical(self.centre)
         lengths = np.sum(self.X[:, int(self.geometry.intercept) :] ** 2, axis=1)
         weight = self.weights * np.array([mallows_weights(lengths, each) for each in geometries])
-        parts = (weight, curvature / self.people), (weight**2, square / self.people)
+        curved = curvature / self.people
+        parts = (weight, curved), (weight**2, curved if square is curvature else square / self.people)
         return averaged_squares(self.X, *parts, records=records, levelled=self._levelled)
 
     def with_weights(self, weights: FloatArray) -> FloatArray:
@@ -415,34 +416,56 @@ class WhitenedPublic(WhitenedRows, RakeableSide, SandwichSide):
 
     def raked_moments(self, theta: FloatArray, *, records: float, people: WhitenedPeople) -> Moments:
         """Return ``H`` and ``J`` of ``records`` people who are raked public ones; see `PublicSide.raked_moments`."""
-        curvature, square = self._over(theta, people)
+        return self.raked_over([theta], records=records, people=people)
+
+    def raked_over(self, places: Sequence[FloatArray], *, records: float, people: WhitenedPeople) -> Moments:
+        """Return the mean of the same at some coefficients; see `RakeableSide.raked_over`.
+
+        Curvatures and squared scores of rows are averaged, but for people with several rows: their scores are added
+        before they are squared.
+        """
         weight = self.weights * people.mallows
         if self.several and self.t is not None:
+            if len(places) > 1:
+                return RakeableSide.raked_over(self, places, records=records, people=people)
+            curvature, _ = self._over(places, people)
             (H,) = raked_sums(people, (weight * curvature)[None])
             size = weight * self.t if self.loss.robust else weight * np.sqrt(curvature) * self.t
             return Moments(H=records * H, J=records * raked_meat(people, size[:, :, None] * people.X))
+        curvature, square = self._over(places, people)
         found = raked(people, weight * curvature, weight**2 * square)
         return Moments(H=records * found.H, J=records * found.J)
 
-    def raked_hessians(self, thetas: Sequence[FloatArray], *, records: float, people: WhitenedPeople) -> FloatArray:
-        """Return ``H`` of `raked_moments` at some coefficients."""
-        weight = self.weights * people.mallows
-        curvatures = np.stack([weight * self._over(each, people)[0] for each in thetas])
-        return records * np.stack(raked_sums(people, curvatures))
+    def raked_hessian(self, places: Sequence[FloatArray], *, records: float, people: WhitenedPeople) -> FloatArray:
+        """Return ``H`` of `raked_over`."""
+        (H,) = raked_sums(people, (self.weights * people.mallows * self._over(places, people)[0])[None])
+        return np.asarray(records * H)
 
-    def _over(self, theta: FloatArray, people: WhitenedPeople) -> tuple[FloatArray, FloatArray]:
-        """Return the curvature and the squared score of each row of raked people (B, n)."""
-        eta, own = people.predictor(theta) + self.offset, self.X @ theta + self.offset
-        curvature, square = self.loss.over(eta, own=own, y=self.y)
-        if self.bread is not None:
-            curvature, _ = self.bread.over(eta, own=own, y=self.y)
-        return curvature, square
+    def _over(self, places: Sequence[FloatArray], people: WhitenedPeople) -> tuple[FloatArray, FloatArray]:
+        """Return the mean curvature and squared score of each row of raked people (B, n) at some coefficients."""
+        curvatures, squares = [], []
+        for eta, theta in zip(people.predictor(np.stack(places)), places, strict=True):
+            moved, own = eta + self.offset, self.X @ theta + self.offset
+            curvature, square = self.loss.over(moved, own=own, y=self.y)
+            if self.bread is not None:
+                curvature, _ = self.bread.over(moved, own=own, y=self.y)
+            curvatures.append(curvature)
+            squares.append(square)
+        return _mean(curvatures), _mean(squares)
 
     def raked_hessian_change(self, theta: FloatArray, steps: FloatArray, *, people: WhitenedPeople) -> FloatArray:
         """Return how curvature over raked people changes; see `RakeableSide.raked_hessian_change`."""
         eta, along = people.predictor(theta) + self.offset, people.predictor(steps)
         changes = self.loss.typical(eta + along)[0] - self.loss.typical(eta - along)[0]
         return people.products(self.weights * people.mallows * changes, along, steps)
+
+
+def _mean(several: Sequence[FloatArray]) -> FloatArray:
+    """Return the mean of arrays; of one it is that one."""
+    total = several[0]
+    for each in several[1:]:
+        total = total + each
+    return total / len(several) if len(several) > 1 else total
 
 
 def public_rows(

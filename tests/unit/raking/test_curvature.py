@@ -12,10 +12,10 @@ from hdpstats.formulas.outcome import response_of
 from hdpstats.inference import draws
 from hdpstats.inference.information import Information, draw_jointly
 from hdpstats.losses import LogisticLoss
+from hdpstats.public.squares import weighted_squares
 from hdpstats.raking import curvature
 from hdpstats.raking.curvature import RakeableSide
 from hdpstats.raking.information import RakedInformation, raked_information
-from hdpstats.raking.people import weighted_squares
 from hdpstats.raking.posterior import shrunk
 from hdpstats.records.averages import CohortMoment, CohortMoments, MomentKind
 from hdpstats.records.geometry import whiten

@@ -1,12 +1,12 @@
-"""Second moments of raked public people."""
+"""Weighted sums of squares of public rows."""
 
 import numpy as np
 import pytest
 
-from hdpstats.raking.people import LANES, weighted_squares
+from hdpstats.public.squares import LANES, weighted_squares
 
 
-@pytest.mark.parametrize("columns", [1, 2, 4, 5])
+@pytest.mark.parametrize("columns", [1, 2, 3, 4, 5, 7])
 def test_second_moments_are_sums_over_rows(columns):
     rng, n = np.random.default_rng(5), LANES + 7
     X, w = rng.standard_normal((2, n, columns)), rng.random((3, 2, n))
