@@ -55,9 +55,9 @@ from hdpstats.custodian.prices import measured
 from hdpstats.custodian.request_costs import (
     CARRIED_AGAIN,
     OTHER_DATA,
-    SECOND,
     RequestCosts,
     affords_all,
+    affords_quota,
     charges_besides,
     query_sha256,
 )
@@ -68,7 +68,6 @@ from hdpstats.custodian.timing import Overruns, Slots
 from hdpstats.exchange import ReleaseFile, RequestFile
 from hdpstats.exchange.questions import Question
 from hdpstats.ledger import Ledger
-from hdpstats.mechanisms.registry import name_of
 from hdpstats.privacy.budget import total
 from hdpstats.records.query import Query, Release
 from hdpstats.schema.public import PublicTable
@@ -254,9 +253,9 @@ class AnsweringSite(Site):
             charged, ledger = quote.cost + quote.ahead, self._site.ledger
             if not affords_all(ledger, self._question, query, charged, self._analyst, shared=shared, besides=besides):
                 raise _refusal("insufficient-budget")
-            left, later = self._site.ledger.charges_left(self._analyst), len(getattr(query, "ahead", None) or ())
-            if name_of(query) != SECOND and left is not None and left < later + 2:
-                raise _refusal("quota")
+        ahead = self._site.charges_ahead(query, analyst=self._analyst)
+        if not affords_quota(self._site.ledger.left(self._analyst), self._question, query, ahead, self._limits):
+            raise _refusal("quota")
         self._costs.add(query, self._site.cost(query, analyst=self._analyst), charged=True)
 
     def _take_back(self, query: Query) -> None:

@@ -35,10 +35,10 @@ come before.
 import json
 import os
 import re
-import secrets
 import signal
 import stat
 import threading
+import uuid
 from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -389,7 +389,7 @@ def watch(settings: SiteSettings, inbox: Path, outbox: Path, *, every: float = 5
 
 def _write(name: str, text: str, folder: int, *, since: int) -> None:
     """Replace a file of an open folder as a whole; of processes of several computers each has a name of its own."""
-    new = f".{name}.{secrets.token_hex(8)}.new"
+    new = f".{name}.{uuid.uuid4().hex}.new"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         with os.fdopen(os.open(new, flags, 0o640, dir_fd=folder), "wb") as file:
