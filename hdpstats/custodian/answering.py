@@ -50,7 +50,7 @@ from hdpstats.custodian.approvals import Approval, NotApproved, approval_of, nee
 from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.files import check_file, write_durably
 from hdpstats.custodian.kept_head import open_account
-from hdpstats.custodian.previewing import check_approved, check_public, considered, recorded
+from hdpstats.custodian.previewing import PreviewSite, check_approved, check_public, considered, recorded
 from hdpstats.custodian.prices import measured
 from hdpstats.custodian.request_costs import (
     CARRIED_AGAIN,
@@ -561,7 +561,7 @@ def answer(
     asked.public_table(settings.dictionary, settings.persons.unit, rows)
     ledger = open_account(settings)
     held = HeldData(dataset=ledger.dataset, version=ledger.version, account=ledger.identity)
-    same = partial(ReleaseFile.is_at, request=asked.sha256, held=held)
+    same = partial(_is_earlier, asked=asked, site=PreviewSite(settings, ledger, analyst=name, rows=0))
     check_new(out, same=same, ending="; nothing was charged")
     if by is not None and sha256 is not None:
         recorded(settings, considered(settings, asked, name, public), by=by, sha256=sha256)
@@ -574,6 +574,17 @@ def answer(
     except ArgumentError as error:
         raise ArgumentError(f"{error}; answer the same request again, which costs nothing", argument="out") from None
     return made
+
+
+def _is_earlier(place: Path, *, asked: RequestFile, site: PreviewSite) -> bool:
+    """Whether a file is an earlier answer of the site to a request of its analyst: another's has other numbers."""
+    if not ReleaseFile.is_at(place, request=asked.sha256, held=site.held):
+        return False
+    try:
+        received = [(site.received(query), release) for query, release in ReleaseFile.read(place).answers]
+    except HdpError:
+        return False
+    return all(own is not None and own.entry == release.entry for own, release in received)
 
 
 def _opened(settings: SiteSettings, asked: RequestFile, analyst: str, prices: Prices | None, clock: Clock) -> Exchange:

@@ -41,6 +41,7 @@ class Folders(Place):
             path.mkdir()
 
     def put(self, name, kind=SIMPLE, *, folder="ann", **options):
+        (self.inbox / folder / name).unlink(missing_ok=True)
         asked = hdp.request(kind[0], kind[1], STUDY, path=self.inbox / folder / name, **kind[2], **options)
         return asked, self.outbox / "ann" / f"{asked.sha256}.json"
 
@@ -327,6 +328,7 @@ def test_another_replicate_of_an_old_fit_is_charged_at_another_version_of_the_da
     watch = place.watch()
     changed, _ = place.put("one.json", fit)
     path = place.inbox / "ann" / "one.json"
+    path.unlink()
     replace(changed, version="0.0.9").write(path)
     assert (watch.sweep(), place.spent) == (0, spent)
     assert "charged for other data" in preview(place.settings, path, analyst="ann")
