@@ -237,6 +237,7 @@ class AnsweringSite(Site):
                 "by another process, or was interrupted, and going on charges it once more. See --dry-run. Nothing was "
                 "charged now",
                 argument="approve",
+                computed=True,
             )
         shared = self._site.received(query) is not None
         others = charges_besides(self._site.owed(query, analyst=self._analyst), shared=shared)
@@ -246,6 +247,7 @@ class AnsweringSite(Site):
                 f"were charged {others} times in vain for a query of this request, and who receives it is charged as "
                 "much too, more than the request says. See --dry-run. Nothing was charged now",
                 argument="approve",
+                computed=True,
             )
         if self._question.second is not None:
             quote = self._site.quote(query, analyst=self._analyst)

@@ -494,6 +494,29 @@ def full_disk(*_, **__):
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
+@pytest.mark.filterwarnings("ignore:this release was charged")
+def test_what_another_is_answered_now_is_had_when_it_is_released(place, monkeypatch):
+    """A charge without a release is computed, or was in vain: nobody knows which yet."""
+    _, release = place.put("one.json")
+    watch = place.watch()
+    with monkeypatch.context() as patched:
+        patched.setattr(Ledger, "owed", lambda *_: 1)
+        assert (watch.sweep(), place.spent) == (0, 0)
+    assert (watch.sweep(), place.spent) == (0, 0)
+    watch._waiting = {
+        file: replace(each, until=each.until - watching.COMPUTED) for file, each in watch._waiting.items()
+    }
+    assert (watch.sweep(), release.exists()) == (1, True)
+
+
+def test_a_refusal_is_no_older_than_its_request_where_times_are_coarse(place, monkeypatch):
+    asked, release = place.put("one.json", ("describe", ["x", "g"], {"epsilon": 3}))
+    place.watch().sweep()
+    path, refused = place.inbox / "ann" / "one.json", release.with_name(f"{asked.sha256}.refused.json")
+    assert refused.stat().st_mtime_ns % (2 * 10**9) == 0
+    assert refused.stat().st_mtime_ns >= path.stat().st_mtime_ns
+
+
 @pytest.mark.parametrize("code", [errno.EACCES, errno.EIO, errno.EMFILE, errno.ESTALE])
 def test_a_file_that_the_system_does_not_read_now_is_read_later(place, monkeypatch, caplog, code):
     _, release = place.put("one.json")
