@@ -50,13 +50,14 @@ from hdpstats.custodian.approvals import Approval, NotApproved, approval_of, nee
 from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.files import check_file, write_durably
 from hdpstats.custodian.kept_head import open_account
-from hdpstats.custodian.previewing import check_approved, check_public, considered, recorded
+from hdpstats.custodian.previewing import PreviewSite, check_approved, check_public, considered, recorded
 from hdpstats.custodian.prices import measured
 from hdpstats.custodian.request_costs import (
     CARRIED_AGAIN,
     OTHER_DATA,
     RequestCosts,
     affords_all,
+    affords_quota,
     charges_besides,
     charges_with,
     owed_second,
@@ -240,6 +241,7 @@ class AnsweringSite(Site):
                 "by another process, or was interrupted, and going on charges it once more. See --dry-run. Nothing was "
                 "charged now",
                 argument="approve",
+                computed=True,
             )
         shared = self._site.received(query) is not None
         others = charges_besides(self._site.owed(query, analyst=self._analyst), shared=shared)
@@ -249,18 +251,21 @@ class AnsweringSite(Site):
                 f"were charged {others} times in vain for a query of this request, and who receives it is charged as "
                 "much too, more than the request says. See --dry-run. Nothing was charged now",
                 argument="approve",
+                computed=True,
             )
+        answered = [each for each, _ in self.answers.values()]
         if self._question.second is not None:
             quote = self._site.quote(query, analyst=self._analyst)
             besides = quote.cost.times(others)
-            ledger, answered = self._site.ledger, [each for each, _ in self.answers.values()]
+            ledger = self._site.ledger
             second = owed_second(ledger, self._question, answered, charges=self._charges)
             charged = quote.cost + quote.ahead + second
             if not affords_all(ledger, charged, self._analyst, shared=shared, besides=besides):
                 raise _refusal("insufficient-budget")
-            left, charges = ledger.charges_left(self._analyst), charges_with(query)
-            if self._question.owes_second(answered) and left is not None and left < charges + self._charges:
-                raise _refusal("quota")
+        later = self._site.charges_ahead(query, analyst=self._analyst)
+        later += self._charges if self._question.owes_second(answered) else 0
+        if not affords_quota(self._site.ledger.left(self._analyst), later, self._limits):
+            raise _refusal("quota")
         self._costs.add(query, self._site.cost(query, analyst=self._analyst), charged=True)
 
     def _take_back(self, query: Query) -> None:
@@ -566,7 +571,7 @@ def answer(
     asked.public_table(settings.dictionary, settings.persons.unit, rows)
     ledger = open_account(settings)
     held = HeldData(dataset=ledger.dataset, version=ledger.version, account=ledger.identity)
-    same = partial(ReleaseFile.is_at, request=asked.sha256, held=held)
+    same = partial(_is_earlier, asked=asked, site=PreviewSite(settings, ledger, analyst=name, rows=0))
     check_new(out, same=same, ending="; nothing was charged")
     if by is not None and sha256 is not None:
         recorded(settings, considered(settings, asked, name, public), by=by, sha256=sha256)
@@ -579,6 +584,17 @@ def answer(
     except ArgumentError as error:
         raise ArgumentError(f"{error}; answer the same request again, which costs nothing", argument="out") from None
     return made
+
+
+def _is_earlier(place: Path, *, asked: RequestFile, site: PreviewSite) -> bool:
+    """Whether a file is an earlier answer of the site to a request of its analyst: another's has other numbers."""
+    if not ReleaseFile.is_at(place, request=asked.sha256, held=site.held):
+        return False
+    try:
+        received = [(site.received(query), release) for query, release in ReleaseFile.read(place).answers]
+    except HdpError:
+        return False
+    return all(own is not None and own.entry == release.entry for own, release in received)
 
 
 def _opened(settings: SiteSettings, asked: RequestFile, analyst: str, prices: Prices | None, clock: Clock) -> Exchange:

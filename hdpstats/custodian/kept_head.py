@@ -465,6 +465,11 @@ def account_for_serving(settings: SiteSettings, opened: Ledger | None = None) ->
     return ledger
 
 
+def limits_of(settings: SiteSettings) -> Quota:
+    """Return what each analyst may cause, as the settings say."""
+    return Quota(charges=settings.limits.charges_each, bytes=settings.limits.stored_each)
+
+
 def declare(settings: SiteSettings, ledger: Ledger) -> None:
     """Grant analysts what the settings say, and write to the log who is stopped, and whose quota was set by hand.
 
@@ -473,7 +478,7 @@ def declare(settings: SiteSettings, ledger: Ledger) -> None:
     LedgerError
         As `hdpstats.ledger.Ledger.declare`.
     """
-    most = Quota(charges=settings.limits.charges_each, bytes=settings.limits.stored_each)
+    most = limits_of(settings)
     stopped = ledger.declare(caps_of(settings), most_charges=most.charges, most_bytes=most.bytes)
     for analyst in settings.analysts:
         quota = ledger.quota(analyst)

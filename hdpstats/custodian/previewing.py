@@ -6,7 +6,7 @@ lines of this module's own: no request can forge a line, move the cursor or hide
 """
 
 import csv
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,17 +15,20 @@ from typing import Final, final
 from hdpstats import __version__
 from hdpstats._base.errors import ArgumentError, HdpError, LedgerError
 from hdpstats._base.validation import printable
+from hdpstats._base.work import Operations, Prices
 from hdpstats.custodian import approvals, log
 from hdpstats.custodian.analysis_time import AnalysisTime
 from hdpstats.custodian.approvals import REQUIRED, Approval, approval_of, changed_since, decided_by
-from hdpstats.custodian.kept_head import caps_of, open_account
+from hdpstats.custodian.kept_head import caps_of, limits_of, open_account
 from hdpstats.custodian.permissions import Permissions
+from hdpstats.custodian.prices import measured
 from hdpstats.custodian.queried_rows import number_of_queried_rows
 from hdpstats.custodian.request_costs import (
     CARRIED_AGAIN,
     OTHER_DATA,
     RequestCosts,
     affords_all,
+    affords_quota,
     charges_besides,
     charges_with,
     owed_second,
@@ -34,6 +37,7 @@ from hdpstats.custodian.request_costs import (
 from hdpstats.custodian.senders import sender_of
 from hdpstats.custodian.serving import files_of_rows, read_rows
 from hdpstats.custodian.settings import Limits, SiteSettings
+from hdpstats.custodian.timing import slot_of
 from hdpstats.exchange import RequestFile
 from hdpstats.ledger import Ledger
 from hdpstats.mechanisms.registry import check_kind, columns_of, prepare, release_from_json
@@ -44,8 +48,8 @@ from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.sites import Site
-from hdpstats.sites.local import request_of
-from hdpstats.sites.messages import CODES, public_to_bytes
+from hdpstats.sites.local import request_of, work_of
+from hdpstats.sites.messages import CODES, RequestRefused, public_to_bytes
 from hdpstats.sites.site import HeldData, SiteTerms
 
 LONGEST_ERROR: Final = 500
@@ -83,6 +87,7 @@ class PreviewSite(Site):
         self._limits = settings.limits
         self.permissions: Permissions = settings.analysts[analyst]
         self.columns: set[str] = set()
+        self._fitted: list[Query] = []
         self.forbidden = self._too_large = False
         self.answered: list[Query] = []
         self.again, self.charges = 0, 1
@@ -116,6 +121,10 @@ class PreviewSite(Site):
 
     def check_permitted(self, query: Query, columns: Collection[str]) -> None:
         """Note which columns a fit will need, and whether it is permitted."""
+        self._fitted.append(query)
+        self._note(query, columns)
+
+    def _note(self, query: Query, columns: Collection[str]) -> None:
         self.columns |= set(columns)
         self.charges = max(self.charges, charges_with(query))
         self.forbidden = self.forbidden or not self.permissions.allow(query, columns)
@@ -131,7 +140,7 @@ class PreviewSite(Site):
     def answer(self, query: Query) -> Release:
         """Return what the ledger holds, or stop at what it does not."""
         check_kind(query)
-        self.check_permitted(query, columns_of(query, self._facts))
+        self._note(query, columns_of(query, self._facts))
         with self.time.paused():
             stored = self.ledger.stored(self._id(query), self._analyst)
         if self._too_large and (stored is None or len(query.to_json()) > self._limits.query):
@@ -178,6 +187,15 @@ class PreviewSite(Site):
             public=self._public,
             row_order=terms.row_order,
         )
+
+    def charges_ahead(self, query: Query) -> int:
+        """Return how many charges of the same fit follow a query."""
+        return len(prepare(query, self._facts).ahead)
+
+    def works(self, query: Query) -> Iterator[Operations]:
+        """Yield the work of a query, and of those that fits said they would ask (`hdpstats.sites.LocalSite.work`)."""
+        for each in (query, *self._fitted):
+            yield work_of(prepare(each, self._facts), self._records * self._terms.most_rows)
 
     def quote(self, query: Query) -> tuple[Spend, Spend]:
         """Return what a query would be charged, and what lies ahead of it (`hdpstats.sites.LocalSite.quote`)."""
@@ -315,18 +333,34 @@ def considered(settings: SiteSettings, asked: RequestFile, analyst: str, public:
     )
 
 
-def preview(settings: SiteSettings, request: Path, *, analyst: str | None = None, public: Path | None = None) -> str:
+def preview(
+    settings: SiteSettings,
+    request: Path,
+    *,
+    analyst: str | None = None,
+    public: Path | None = None,
+    prices: Prices | None = None,
+) -> str:
     """Say in words what a request asks and would cost; no row is read, no noise drawn, and nothing written.
+
+    Parameters
+    ----------
+    settings
+        Of the site.
+    request, analyst, public
+        As in `hdpstats.custodian.answering.answer`.
+    prices
+        Those of this machine, by which it says what would take too long.
 
     Raises
     ------
     HdpError
         The request cannot be read, or is not for this site.
     """
-    return in_words(settings, looked_at(settings, request, analyst=analyst, public=public))
+    return in_words(settings, looked_at(settings, request, analyst=analyst, public=public), prices)
 
 
-def in_words(settings: SiteSettings, found: Preview) -> str:
+def in_words(settings: SiteSettings, found: Preview, prices: Prices | None = None) -> str:
     """Say in words what was looked at; see `preview`."""
     asked, site, name = found.request, found.site, found.analyst
     signed = f"signed with the key {asked.signature.key}" if asked.signature is not None else "who did not sign it"
@@ -340,6 +374,7 @@ def in_words(settings: SiteSettings, found: Preview) -> str:
         f"public rows: {found.public}",
         f"reads of each person: {', '.join(sorted(site.columns)) or 'nothing'}",
         *_costs(found),
+        *_beyond_limits(settings, found, prices),
         _left(site, name),
         f"not permitted to {name}: it would be refused" if site.forbidden else f"permitted to {name}",
         *_approved(settings, found, approval_of(settings, site, asked.sha256, name)),
@@ -431,6 +466,27 @@ def _costs(found: Preview) -> list[str]:
             f"has Gaussian noise, for which a part of the account is set aside: {after.spent} of it would count as "
             f"spent, and {after.remaining} be left for other noise"
         )
+    return lines
+
+
+def _beyond_limits(settings: SiteSettings, found: Preview, prices: Prices | None) -> list[str]:
+    """Say whether the first query would be refused for limits of charges, bytes or time, of itself or later ones."""
+    met, site = found.met, found.site
+    if met is None:
+        return []
+    lines = []
+    left = site.ledger.left(found.analyst, limits_of(settings))
+    try:
+        later = site.charges_ahead(met) + (site.charges if found.request.question.owes_second(site.answered) else 0)
+        if not affords_quota(left, later, settings.limits):
+            lines.append("would be refused: more charges, or more to store, than limits: charges_each, stored_each")
+        for work in site.works(met):
+            slot_of(work, settings.timing, measured() if prices is None else prices)
+    except RequestRefused as refused:
+        seconds, most = refused.numbers["seconds"], refused.numbers["limit"]
+        lines.append(f"would be refused: it would take {seconds:g} seconds, more than timing: longest, {most:g}")
+    except HdpError:  # which is said with the costs, or met once the first query is answered
+        pass
     return lines
 
 

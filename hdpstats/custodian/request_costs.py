@@ -33,9 +33,10 @@ from typing import Final, final
 
 from hdpstats._base.errors import ArgumentError, MechanismError
 from hdpstats.custodian.files import append_line, check_file, without_torn_end
-from hdpstats.custodian.settings import SiteSettings
+from hdpstats.custodian.settings import Limits, SiteSettings
 from hdpstats.exchange.questions import Question
 from hdpstats.ledger import KnownQuery, Ledger
+from hdpstats.ledger.analysts import Quota
 from hdpstats.privacy.budget import NOTHING, Budget, Spend, covers
 from hdpstats.privacy.composition import Balance
 from hdpstats.records.query import Query
@@ -217,6 +218,15 @@ def affords_all(
         return not known
     whole = charged + besides
     return known[analyst].divided_for(whole).affords(whole)
+
+
+def affords_quota(left: Quota, later: int, limits: Limits) -> bool:
+    """Whether an analyst's limits let a query be charged, with the ``later`` charges of its question.
+
+    Neither a later query nor a release has a length that is known: each is taken to have at most the length of a query.
+    """
+    few = left.charges is None or left.charges >= 1 + later
+    return few and (not later or left.bytes is None or left.bytes >= (1 + 2 * later) * limits.query)
 
 
 def charges_besides(owed: int, *, shared: bool) -> int:

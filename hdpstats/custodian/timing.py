@@ -58,7 +58,7 @@ from typing import final
 
 from hdpstats._base.compiled import one_thread
 from hdpstats._base.errors import ArgumentError, SiteError
-from hdpstats._base.work import Prices
+from hdpstats._base.work import Operations, Prices
 from hdpstats.custodian import log
 from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.prices import predicted
@@ -75,6 +75,20 @@ def on_grid(seconds: float, *, grid: float) -> float:
     (0.15000000000000002, 0.05)
     """
     return grid * max(math.ceil(seconds / grid), 1)
+
+
+def slot_of(work: Operations, timing: Timing, prices: Prices) -> float:
+    """Return how many seconds the slot of an answer is that takes so much work.
+
+    Raises
+    ------
+    RequestRefused
+        It is longer than the custodian allows.
+    """
+    slot = on_grid(timing.factor * predicted(work, prices), grid=timing.grid)
+    if slot > timing.longest:
+        raise RequestRefused("too-long", seconds=round(slot, 3), limit=timing.longest)
+    return slot
 
 
 def slots_until(elapsed: float, *, seconds: float) -> int:
@@ -337,13 +351,7 @@ class Slots:
         HdpError
             The query is refused, as `hdpstats.sites.LocalSite.answer` would before it charges.
         """
-        timing = self._timing
-        slot = on_grid(
-            timing.factor * predicted(self._site.work(query, analyst=analyst), self._prices), grid=timing.grid
-        )
-        if slot > timing.longest:
-            raise RequestRefused("too-long", seconds=round(slot, 3), limit=timing.longest)
-        return slot
+        return slot_of(self._site.work(query, analyst=analyst), self._timing, self._prices)
 
     def answer(self, query: Query, *, analyst: str) -> tuple[Release, bool]:
         """Return a release, and whether it left at a slot: at once where the analyst has received it before.

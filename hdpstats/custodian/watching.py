@@ -33,12 +33,13 @@ come before.
 """
 
 import json
+import math
 import os
 import re
-import secrets
 import signal
 import stat
 import threading
+import uuid
 from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -77,6 +78,12 @@ MOST_LISTED: Final = 100_000
 LISTED: Final = 1.0
 """Seconds after which the folders are looked at again, once each had its turn."""
 
+COMPUTED: Final = 600.0
+"""Seconds after which a request is looked at again that waits as a query of it has no release: it may have one then."""
+
+_TICK: Final = 2 * 10**9
+"""Nanoseconds: the coarsest step of times of files that a file system has (FAT)."""
+
 AWAY: Final = "ledger"
 """The code of a refusal that holds until the ledger is back."""
 
@@ -109,12 +116,16 @@ class Found:
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Waiting:
-    """A request that waits for an approval, or for another one than it has, and why."""
+    """A request that waits for an approval, or for another one than it has, and why; or until some time of the clock.
+
+    What others were charged has no release as long as it is computed, too: it is looked at again.
+    """
 
     sha256: str
     analyst: str
     approval: Approval | None
     why: str
+    until: float
 
 
 @final
@@ -224,7 +235,7 @@ class Watch:
     def _handle(self, file: Found) -> bool:
         """Answer one request, let it wait for its approval, or refuse it; whatever it is, others go on."""
         asked, name, approval, waiting = None, "", None, self._waiting.get(file)
-        if waiting is not None and self._approved(waiting.sha256, waiting.analyst) == waiting.approval:
+        if waiting is not None and self._waits(waiting):
             return False
         try:
             asked = self._read(file)
@@ -235,8 +246,14 @@ class Watch:
             made = self._exchange.answer(asked, analyst=name, carried=True, refused=refused, before=before)
         except NotApproved as error:
             if asked is not None:
-                self._waiting[file] = Waiting(sha256=asked.sha256, analyst=name, approval=approval, why=str(error))
-                log.write(request="file", found=file.name[:100], sha256=asked.sha256, analyst=name, waits=str(error))
+                until = self._clock.now() + (COMPUTED if error.facts.get("computed") else math.inf)
+                self._waiting[file] = Waiting(
+                    sha256=asked.sha256, analyst=name, approval=approval, why=str(error), until=until
+                )
+                if waiting is None or waiting.why != str(error):
+                    log.write(
+                        request="file", found=file.name[:100], sha256=asked.sha256, analyst=name, waits=str(error)
+                    )
             return False
         except (StateError, Unreadable) as error:  # of the site's own files, or of a disk: it comes back
             if self._failing.get(file) != str(error):
@@ -259,6 +276,11 @@ class Watch:
         if written:
             self._done.add(file)
         return asked is not None
+
+    def _waits(self, waiting: Waiting) -> bool:
+        """Whether nothing happened that a request waits for."""
+        early = self._clock.now() < waiting.until
+        return early and self._approved(waiting.sha256, waiting.analyst) == waiting.approval
 
     def _approved(self, sha256: str, analyst: str) -> Approval | None:
         """Return the approval of a request; None where there is none, or nothing tells."""
@@ -344,7 +366,7 @@ class Watch:
     def _put(self, analyst: str, name: str, text: str, *, since: int = 0) -> bool:
         """Put a file into an analyst's folder of the outbox as a whole, for its owner and its group, if it can.
 
-        It says to be written no earlier than at ``since``: another computer may have another clock.
+        It says to be written no earlier than at ``since``: another computer may have another clock, or coarser times.
         """
         try:
             with _opened(self._outbox) as top:
@@ -389,14 +411,15 @@ def watch(settings: SiteSettings, inbox: Path, outbox: Path, *, every: float = 5
 
 def _write(name: str, text: str, folder: int, *, since: int) -> None:
     """Replace a file of an open folder as a whole; of processes of several computers each has a name of its own."""
-    new = f".{name}.{secrets.token_hex(8)}.new"
+    new = f".{name}.{uuid.uuid4().hex}.new"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         with os.fdopen(os.open(new, flags, 0o640, dir_fd=folder), "wb") as file:
             file.write(text.encode())
             file.flush()
-            if os.fstat(file.fileno()).st_mtime_ns < since:
-                os.utime(file.fileno(), ns=(since, since))
+            if since:
+                at = -(-max(since, os.fstat(file.fileno()).st_mtime_ns) // _TICK) * _TICK
+                os.utime(file.fileno(), ns=(at, at))
             os.fsync(file.fileno())
         os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:

@@ -1,9 +1,8 @@
-"""Files of others: how they are opened, how long they may be, how they are signed, and how one is written."""
+"""Files of others: how they are opened, how long they may be, and how they are signed."""
 
 import os
 import re
 import stat
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
@@ -116,30 +115,3 @@ def other_version(fields: Mapping[str, Any]) -> str:
         f". It says that hdpstats {shown(written)} wrote it, and this is {__version__}: an older version does not read "
         "all that a newer one writes"
     )
-
-
-def write_whole(path: Place, text: str, *, name: str) -> None:
-    """Write a file as a whole: who looks into its folder finds all of it, or what was there before.
-
-    It may be read by whom the process lets read its files (its umask).
-
-    Raises
-    ------
-    ArgumentError
-        It cannot be written.
-    """
-    place = Path(path)
-    try:
-        number, new = tempfile.mkstemp(prefix=f".{place.name}.", suffix=".new", dir=place.absolute().parent)
-        try:
-            with os.fdopen(number, "wb") as file:
-                file.write(text.encode())
-                mask = os.umask(0)
-                os.umask(mask)
-                os.fchmod(number, 0o666 & ~mask)
-            Path(new).replace(place)
-        except BaseException:
-            Path(new).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise ArgumentError(f"{name}: {shown(str(place))} cannot be written: {error.strerror}", argument=name) from None

@@ -17,6 +17,7 @@ import re
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, Self, final
 
 import numpy as np
@@ -24,8 +25,9 @@ import pandas as pd
 
 from hdpstats import __version__
 from hdpstats._base.errors import ArgumentError, HdpError, SiteError, forgets_rows
+from hdpstats._base.new_files import write_new
 from hdpstats._base.validation import shown, truth
-from hdpstats.exchange.files import FileSignature, Place, fields_in, other_version, read_bytes, write_whole
+from hdpstats.exchange.files import FileSignature, Place, fields_in, other_version, read_bytes
 from hdpstats.exchange.questions import KINDS, UNREADABLE, Question
 from hdpstats.exchange.weighted_people import OfWeightedPeople
 from hdpstats.ledger.records import checked_sha256
@@ -149,8 +151,14 @@ class RequestFile:
         key.check(self.statement, key=signature.key, value=signature.value, what="the request")
 
     def write(self, path: Place) -> None:
-        """Write the file, as a whole."""
-        write_whole(path, self.to_json() + "\n", name="request")
+        """Write the file as a whole, for whom the process lets read its files (its umask).
+
+        Raises
+        ------
+        ArgumentError
+            It cannot be written, or something else is there than a file of this request.
+        """
+        write_new(path, self.to_json() + "\n", name="path", same=partial(RequestFile.is_at, sha256=self.sha256))
 
     @classmethod
     def read(cls, path: Place) -> "RequestFile":
@@ -309,7 +317,7 @@ def request(
         Whether the public rows are in the file; else it names them by their SHA-256, and whoever answers it, and
         whoever reads the answer, gives the same rows.
     path
-        Where the file is written.
+        Where the file is written: a new place, or that of an earlier file of the same request.
     key
         The author's private key (``STEM.key`` of ``hdpstats site signing-key``), which signs the request: sites whose
         settings name the public key know so who asks.

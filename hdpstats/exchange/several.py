@@ -38,6 +38,14 @@ NOT_YET: Final = "it has not been asked this yet"
 """What a site says of itself, to the other sites' code, where its answer is still to come."""
 
 
+def _latest(before: ReleaseFile | None, new: ReleaseFile) -> ReleaseFile:
+    """Return the earlier file of a site where the new one, of the same site, has a part of its answers only."""
+    if before is None or before.facts.to_dict() != new.facts.to_dict():
+        return new
+    had, has = ({(query.to_json(), each.to_json()) for query, each in file.answers} for file in (before, new))
+    return before if has < had else new
+
+
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False, eq=False)
 class SeveralSites:
@@ -86,8 +94,8 @@ class SeveralSites:
         return replace(self, left={**reasons, **self.left})
 
     def with_releases(self, releases: Mapping[str, ReleaseFile]) -> "SeveralSites":
-        """Return it with the new files of sites that answer."""
-        new = {name: each for name, each in releases.items() if name not in self.left}
+        """Return it with the new files of sites that answer, where they are no part of an earlier one."""
+        new = {name: _latest(self.releases.get(name), each) for name, each in releases.items() if name not in self.left}
         return replace(self, releases={**self.releases, **new})
 
     def check_quorum(self) -> None:

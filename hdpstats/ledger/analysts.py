@@ -169,6 +169,13 @@ class OwnPart:
         """Return that of an analyst who has asked nothing."""
         return cls(head=codec.sha256({"account": account, "analyst": analyst}))
 
+    def left(self, quota: Quota) -> Quota:
+        """Return what he may still cause under a quota."""
+        return Quota(
+            charges=None if quota.charges is None else max(quota.charges - self.charges, 0),
+            bytes=None if quota.bytes is None else max(quota.bytes - self.bytes, 0),
+        )
+
     def admits(self, size: int, *, later: int = 0) -> bool:
         """Whether he may cause one more charge, of a request of some bytes, and so many later ones."""
         quota = self.quota

@@ -218,7 +218,7 @@ class Transaction:
                 self._grant(analyst, cap, by=BY_SETTINGS)
             part, stop = chain.part(self.dataset, analyst), analyst in stopped or None
             of_settings = chain.is_declared("quota", self.dataset, analyst)
-            by_hand = not of_settings and part.quota not in (Quota(), limits)
+            by_hand = chain.quota_by_hand(self.dataset, analyst, limits)
             quota = part.quota if by_hand else limits
             if (quota, stop) != (part.quota, part.stopped) or not (of_settings or by_hand):
                 self._limit(analyst, quota, stopped=stop, by=None if by_hand else BY_SETTINGS)

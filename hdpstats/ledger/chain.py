@@ -426,6 +426,13 @@ class Chain:
         """Whether the settings of a site set an analyst's cap (``grant``) or quota last."""
         return (kind, self.names[dataset], analyst) in self.declared
 
+    def quota_by_hand(self, dataset: str, analyst: str, limits: Quota) -> bool:
+        """Whether an analyst's quota was set by hand, and stays where the settings of a site say another one."""
+        return not self.is_declared("quota", dataset, analyst) and self.part(dataset, analyst).quota not in (
+            Quota(),
+            limits,
+        )
+
     def stopped(self, dataset: str, caps: Mapping[str, Budget]) -> dict[str, str]:
         """Return the analysts whose caps, as the settings of a site have them, cover less than they received, and why.
 

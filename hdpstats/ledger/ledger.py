@@ -648,10 +648,16 @@ class Ledger:
         """Return the limits of an analyst; None in it where there is none."""
         return self._latest().part(self._dataset, checked_analyst(analyst)).quota
 
-    def charges_left(self, analyst: str) -> int | None:
-        """Return how many charges an analyst may still cause; None where there is no limit."""
-        part = self._latest().part(self._dataset, checked_analyst(analyst))
-        return None if part.quota.charges is None else max(part.quota.charges - part.charges, 0)
+    def left(self, analyst: str, limits: Quota | None = None) -> Quota:
+        """Return what an analyst may still cause, None in it where there is no limit; or could, under some limits.
+
+        Limits are those of a site's settings, which are not those of the account before it is opened with them
+        (`declare`).
+        """
+        chain, name = self._latest(), checked_analyst(analyst)
+        part = chain.part(self._dataset, name)
+        as_it_is = limits is None or chain.quota_by_hand(self._dataset, name, limits)
+        return part.left(part.quota if as_it_is or limits is None else limits)
 
     def spent_by(self, analyst: str) -> Spend:
         """Return what an analyst has received: an (epsilon, delta) that holds for it if he has a cap.

@@ -265,9 +265,7 @@ class LocalSite(Site):
         SiteError, MechanismError, FormulaError, SchemaError
             As `answer` would raise before it charges.
         """
-        prepared, rows = self._prepare(query, analyst), self.records * self._terms.most_rows
-        admitted = Operations(steps=200.0 + 20.0 * len(prepared.needs), passes=2.0 * len(prepared.needs) * rows)
-        return admitted + prepared.work(rows)
+        return work_of(self._prepare(query, analyst), self.records * self._terms.most_rows)
 
     def rehearsal(self, query: Query, *, rows: int, analyst: str | None = None) -> Callable[[], None]:
         """Return the computation of a query on so many invented rows, all its work that may ever be needed.
@@ -294,6 +292,10 @@ class LocalSite(Site):
     def cost(self, query: Query, *, analyst: str | None = None) -> Spend:
         """Return what a query would cost by its proof, before it is rounded up for the account; charges nothing."""
         return total(self._prepare(query, analyst).events)
+
+    def charges_ahead(self, query: Query, *, analyst: str | None = None) -> int:
+        """Return how many charges of the same fit follow a query; a function of public facts."""
+        return len(self._prepare(query, analyst).ahead)
 
     def columns(self, query: Query, *, analyst: str | None = None) -> tuple[str, ...]:
         """Return the columns that `answer` would read, in alphabetical order; needs no public rows."""
@@ -376,6 +378,12 @@ def _opened(rows: pd.DataFrame | PrivateRows, schema: Schema, *, unit: str | Non
     if rows.schema.sha256 != schema.sha256 or unit is not None:
         raise ArgumentError("rows in partitions must have the site's schema, and one row per person", argument="frame")
     return rows
+
+
+def work_of(prepared: Prepared, rows: int) -> Operations:
+    """Return what the computation of a prepared query on so many rows takes at most."""
+    admitted = Operations(steps=200.0 + 20.0 * len(prepared.needs), passes=2.0 * len(prepared.needs) * rows)
+    return admitted + prepared.work(rows)
 
 
 def request_of(query: Query, *, dataset: str, version: int, terms: SiteTerms) -> Request:

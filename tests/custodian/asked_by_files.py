@@ -98,6 +98,7 @@ class Place:
         return float(self.ledger.spent.epsilon)
 
     def ask(self, kind, formula, options, study=STUDY, **more):
+        self.request.unlink(missing_ok=True)  # which no other request replaces
         return hdp.request(kind, formula, study, path=self.request, **options, **more)
 
     def ask_unchecked(self, kind, formula, options, study=STUDY):

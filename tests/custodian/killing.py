@@ -95,6 +95,7 @@ def _wait(children):
 def exchanged(place, number, rng, folder):
     """Exchange one request, and return what is to be compared with the ledger."""
     out, draws = folder / f"release-{number}.json", folder / f"draws-{number}"
+    place.request.unlink(missing_ok=True)
     asked = hdp.request("describe", ["x", "g"], STUDY, epsilon=EACH, replicate=number + 1, path=place.request)
     killed, again, before = 0, 0, len(place.ledger.history())
     while True:

@@ -23,8 +23,8 @@ from hdpstats.ledger import Ledger
 from hdpstats.records import codec
 from hdpstats.sites import LocalSite
 from tests import forked
-from tests.custodian.asked_by_files import QUESTIONS, SIMPLE, STUDY, Place
-from tests.custodian.institution import EVERYTHING
+from tests.custodian.asked_by_files import PRICES, QUESTIONS, SIMPLE, STUDY, Place, with_entries
+from tests.custodian.institution import EVERYTHING, PATIENT
 from tests.custodian.people import PRIVATE, PUBLIC, SCHEMA
 
 
@@ -267,13 +267,39 @@ def test_more_charges_than_are_allowed_are_refused_before_the_first(tmp_path, qu
     most = CHAINS[question]
     place = Place(tmp_path, limits={"charges_each": most - 1})
     place.ask(*QUESTIONS[question])
+    assert "would be refused: more charges" in preview(place.settings, place.request, prices=PRICES)
     with pytest.raises(hdp.QuotaExceeded, match="othing was charged for it"):
         place.answer()
     assert place.spent == 0
     assert not lines_in(place.settings.request_costs)
     place.file.write_text(place.file.read_text().replace(f"charges_each: {most - 1}", f"charges_each: {most}"))
+    assert "would be refused" not in preview(place.settings, place.request, prices=PRICES)
     place.answer()
     assert len(place.ledger.history()) == most
+
+
+@pytest.mark.parametrize("question", CHAINS)
+def test_more_to_store_than_is_allowed_is_refused_before_the_first_charge(tmp_path, question):
+    later = CHAINS[question] - 1
+    place = Place(tmp_path, limits={"query": 20_000, "stored_each": (1 + 2 * later) * 20_000 - 1})
+    place.ask(*QUESTIONS[question])
+    assert "or more to store" in preview(place.settings, place.request, prices=PRICES)
+    with pytest.raises(hdp.QuotaExceeded, match="othing was charged for it"):
+        place.answer()
+    assert place.spent == 0
+    with_entries(place, limits={"query": 20_000, "stored_each": (1 + 2 * later) * 20_000})
+    assert "would be refused" not in preview(place.settings, place.request, prices=PRICES)
+    place.answer()
+
+
+def test_a_dry_run_says_what_would_take_too_long(place):
+    place.ask(*QUESTIONS["logit"])
+    with_entries(place, timing=PATIENT | {"grid": 0.001, "longest": 0.001})
+    assert "more than timing: longest, 0.001" in preview(place.settings, place.request, prices=PRICES)
+    with pytest.raises(hdp.MechanismError, match="longer than the custodian allows"):
+        place.answer()
+    with_entries(place, timing=PATIENT)
+    assert "would be refused" not in preview(place.settings, place.request)
 
 
 @pytest.mark.parametrize("question", CHAINS)

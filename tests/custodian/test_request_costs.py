@@ -64,6 +64,7 @@ def test_copies_that_ask_the_same_add_no_line(place):
     asked = place.ask(*SIMPLE)
     place.answer()
     for number in range(5):
+        place.request.unlink()
         dataclasses.replace(asked, version=f"0.0.{number}").write(place.request)
         place.answer()
     assert (place.spent, len(lines_of(place))) == (0.5, 1)
@@ -74,6 +75,7 @@ def test_what_was_released_over_a_network_is_written_down_once(place):
     asked.question.ask(hdp.Study(private=Seen(open_site(place.settings)), public=PUBLIC))
     assert (place.spent, place.settings.request_costs.exists()) == (0.5, False)
     for number in range(3):
+        place.request.unlink()
         dataclasses.replace(asked, version=f"0.0.{number}").write(place.request)
         place.answer()
     assert (place.spent, len(lines_of(place))) == (0.5, 1)

@@ -237,6 +237,32 @@ def test_nothing_is_charged_before_somebody_approves(tmp_path):
     assert place.spent == 0.5
 
 
+def test_a_request_replaces_no_other_file(tmp_path):
+    path, study = tmp_path / "request.json", hdp.Study(public=PUBLIC, schema=SCHEMA)
+    asked = hdp.request("describe", ["x"], study, epsilon=0.5, path=path)
+    hdp.request("describe", ["x"], study, epsilon=0.5, path=path)  # the same
+    with pytest.raises(hdp.ArgumentError, match="not replaced"):
+        hdp.request("describe", ["x"], study, epsilon=0.25, path=path)
+    assert RequestFile.read(path).sha256 == asked.sha256
+    path.write_text("notes")
+    with pytest.raises(hdp.ArgumentError, match="not replaced"):
+        hdp.request("describe", ["x"], study, epsilon=0.25, path=path)
+    assert path.read_text() == "notes"
+    assert [each.name for each in tmp_path.iterdir()] == ["request.json"]
+
+
+def test_the_file_of_another_analyst_is_not_replaced(tmp_path):
+    place = Place(tmp_path, analysts={"ann": EVERYTHING, "bob": EVERYTHING})
+    place.ask(*SIMPLE)
+    place.answer(analyst="ann")
+    first = place.release.read_bytes()
+    with pytest.raises(hdp.ArgumentError, match="not replaced"):
+        place.answer(analyst="bob")
+    assert (place.release.read_bytes(), place.spent, place.ledger.spent_by("bob").epsilon) == (first, 0.5, 0)
+    place.answer(analyst="ann")
+    assert place.release.read_bytes() == first
+
+
 def test_a_request_for_another_schema_is_refused(place):
     other = hdp.Schema({name: SCHEMA[name] for name in SCHEMA if name != "secret"})
     place.ask(*SIMPLE, study=hdp.Study(public=PUBLIC, schema=other))

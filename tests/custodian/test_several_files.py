@@ -9,7 +9,7 @@ from hdpstats.cli import main
 from hdpstats.custodian import open_site
 from hdpstats.exchange import read_result
 from hdpstats.ledger import SigningKey
-from tests.custodian.asked_by_files import QUESTIONS, STUDY, Place, Seen, write_whole
+from tests.custodian.asked_by_files import QUESTIONS, Place, Seen, write_whole
 from tests.custodian.people import PUBLIC, people
 
 
@@ -34,7 +34,7 @@ def asked_of(places, question):
     """Have a request answered by each site, and return it."""
     kind, what, options = QUESTIONS[question]
     for place in places:
-        asked = hdp.request(kind, what, STUDY, path=place.request, **options)
+        asked = place.ask(kind, what, options)
         place.answer()
     return asked
 

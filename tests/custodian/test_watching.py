@@ -41,6 +41,7 @@ class Folders(Place):
             path.mkdir()
 
     def put(self, name, kind=SIMPLE, *, folder="ann", **options):
+        (self.inbox / folder / name).unlink(missing_ok=True)
         asked = hdp.request(kind[0], kind[1], STUDY, path=self.inbox / folder / name, **kind[2], **options)
         return asked, self.outbox / "ann" / f"{asked.sha256}.json"
 
@@ -327,6 +328,7 @@ def test_another_replicate_of_an_old_fit_is_charged_at_another_version_of_the_da
     watch = place.watch()
     changed, _ = place.put("one.json", fit)
     path = place.inbox / "ann" / "one.json"
+    path.unlink()
     replace(changed, version="0.0.9").write(path)
     assert (watch.sweep(), place.spent) == (0, spent)
     assert "charged for other data" in preview(place.settings, path, analyst="ann")
@@ -490,6 +492,29 @@ def test_files_of_the_site_that_cannot_be_used_refuse_no_request(tmp_path, monke
 
 def full_disk(*_, **__):
     raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.filterwarnings("ignore:this release was charged")
+def test_what_another_is_answered_now_is_had_when_it_is_released(place, monkeypatch):
+    """A charge without a release is computed, or was in vain: nobody knows which yet."""
+    _, release = place.put("one.json")
+    watch = place.watch()
+    with monkeypatch.context() as patched:
+        patched.setattr(Ledger, "owed", lambda *_: 1)
+        assert (watch.sweep(), place.spent) == (0, 0)
+    assert (watch.sweep(), place.spent) == (0, 0)
+    watch._waiting = {
+        file: replace(each, until=each.until - watching.COMPUTED) for file, each in watch._waiting.items()
+    }
+    assert (watch.sweep(), release.exists()) == (1, True)
+
+
+def test_a_refusal_is_no_older_than_its_request_where_times_are_coarse(place, monkeypatch):
+    asked, release = place.put("one.json", ("describe", ["x", "g"], {"epsilon": 3}))
+    place.watch().sweep()
+    path, refused = place.inbox / "ann" / "one.json", release.with_name(f"{asked.sha256}.refused.json")
+    assert refused.stat().st_mtime_ns % (2 * 10**9) == 0
+    assert refused.stat().st_mtime_ns >= path.stat().st_mtime_ns
 
 
 @pytest.mark.parametrize("code", [errno.EACCES, errno.EIO, errno.EMFILE, errno.ESTALE])

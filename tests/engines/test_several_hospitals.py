@@ -1,6 +1,7 @@
 """One request to several hospitals by a carrier: the result of a fit, whoever drops out, and what leaves a hospital."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -79,6 +80,20 @@ def test_the_result_is_that_of_a_fit_at_these_sites(hospitals, ask, question):
     later = asked.question.ask(hdp.Study(private=sites, public=PUBLIC, quorum=2))
     assert later.to_json() == result.to_json()
     assert [each.spent for each in hospitals] == spent
+
+
+def test_a_file_with_a_part_of_the_answers_replaces_none_of_a_site(hospitals, ask):
+    asked, place = ask(*QUESTIONS["logit"])
+    several, result = collect(asked, NAMES, Carrier(hospitals, place))
+    whole = several.releases["south"]
+    for part in (whole.answers[:1], ()):
+        later = several.with_releases({"south": replace(whole, answers=part)})
+        assert later.releases["south"] is whole
+        assert later.result(asked).to_json() == result.to_json()
+    other = replace(whole, answers=(), facts=replace(whole.facts, version=2))
+    assert several.with_releases({"south": other}).releases["south"] is other
+    forged = replace(whole, answers=(whole.answers[0][:1] + whole.answers[1][1:],))
+    assert several.with_releases({"south": forged}).releases["south"] is forged
 
 
 def test_a_hospital_that_is_lost_in_the_middle_is_named_and_comes_back_for_nothing_more(hospitals, ask):

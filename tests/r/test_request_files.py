@@ -79,6 +79,14 @@ def test_r_asks_for_weighted_people_by_files(evaluate, tmp_path, study):
     assert place.spent == 2
 
 
+def test_r_replaces_no_other_file(evaluate, study, tmp_path):
+    path = tmp_path / "request.json"
+    path.write_text("notes")
+    with pytest.raises(Exception, match="not replaced"):
+        evaluate(DESCRIBE)(r_bridge.to_r(study), *words(path))
+    assert path.read_text() == "notes"
+
+
 SCRIPT = """
 library(hdpstats)
 words <- commandArgs(TRUE)
