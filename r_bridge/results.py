@@ -22,15 +22,8 @@ from hdpstats.results.time_axis import time_axis as axis_of_time
 from r_bridge.arguments import by_name, choice, column_names, elements, instance, method
 from r_bridge.handles import Matrix, fingerprint
 
-SAVED: Final = (
-    hdp.WeightedSample,
-    hdp.Description,
-    hdp.SurvivalCurves,
-    hdp.TreatmentEffect,
-    hdp.Balance,
-    hdp.CombinedEffect,
-)
-"""What R keeps as JSON text, beside results."""
+SAVED: Final = (hdp.WeightedSample, hdp.Description, hdp.SurvivalCurves, hdp.TreatmentEffect, hdp.Balance)
+"""What R keeps as JSON text, beside results and combined effects."""
 
 METHODS: Final[dict[str, Callable[..., Any]]] = {
     **{
@@ -40,7 +33,7 @@ METHODS: Final[dict[str, Callable[..., Any]]] = {
             *("predict_survival", "predict_hazard", "predict_incidence", "predict_median"),
         )
     },
-    "to_json": partial(method, SAVED, "result", "to_json"),
+    "to_json": partial(method, (*SAVED, hdp.CombinedEffect), "result", "to_json"),
     "effect_tidy": partial(method, (hdp.TreatmentEffect,), "effect", "tidy"),
     "effect_by_site": partial(method, (hdp.TreatmentEffect, hdp.CombinedEffect), "effect", "by_site"),
     "combined_effect_tidy": partial(method, (hdp.CombinedEffect,), "effect", "tidy"),
