@@ -605,7 +605,7 @@ def open_regression(
     row_norm: object = None,
     correlation: object = "person",
     weighting: object = None,
-    first: bool = False,
+    first: object = False,
 ) -> RegressionSpec:
     """Check the arguments against the schema and prepare the public side.
 
@@ -616,7 +616,7 @@ def open_regression(
     design = design_of(with_public_knots(formula, study.public), loss_name(option), study.schema)
     check_no_strata(design, remedy=FIXED)
     check_cluster(study, design)
-    several = None if first else several_rows(study, correlation)
+    several = None if first is True else several_rows(study, correlation)
     if loss_name(option) == SmoothedQuantile.name and len(design.names) > 1 and may_count(study, design.response):
         warnings.warn(TIES.format(outcome=design.response), HdpWarning, stacklevel=5)
     weight_column = declared_column(study.schema, weights, kind="weight", argument="weights")
@@ -648,7 +648,7 @@ def open_regression(
         public=None,
         several=several,
         overlap=overlap,
-        first=first and study.unit is not None,
+        first=first is True and study.unit is not None,
     ).opened(row_norm)
 
 
