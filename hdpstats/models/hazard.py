@@ -9,8 +9,8 @@ from hdpstats._base.errors import ArgumentError, forgets_rows
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice, real
 from hdpstats.families.hazard.spec import HazardSpec
+from hdpstats.families.overlap_spec import check_weighted
 from hdpstats.families.spec import check_cluster, checked_row_norm, offset_column
-from hdpstats.families.stacked import check_weighted
 from hdpstats.formulas import outcome as features
 from hdpstats.formulas.compiler import SurvivalDesign, compile_survival
 from hdpstats.formulas.knots import with_public_knots
