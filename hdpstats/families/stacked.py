@@ -17,28 +17,15 @@ plus for the treated and minus for the untreated; ``q`` is the share of the prop
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self, cast, final
 
 import numpy as np
 from scipy.special import expit
 
-from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import BoolArray, FloatArray
-from hdpstats.formulas import Design
 from hdpstats.inference.overlap_errors import WeightedPeople
 from hdpstats.public.moments import Moments, PublicSide, averaged
-from hdpstats.results.facts import design_of as design_of_result
-from hdpstats.results.propensity import Weighting, raked_people
-from hdpstats.sites import Study
-
-FROM_WEIGHTED = (
-    "Predicted from public people who stand for the private ones, weighted by the released propensity model: outcomes "
-    "given covariates are taken to be distributed as theirs."
-)
-
-COUNTS_ONCE = "evaluate counts each person once, and this model is of weighted people (weighting=)"
 
 
 @final
@@ -153,17 +140,6 @@ class OverlapSide(PublicSide, ABC):
         return averaged((H, J), records=1.0, row_weights=weights, levelled=())
 
 
-def both_arms(overlap: Weighting, study: Study, design: Design) -> tuple[FloatArray, FloatArray]:
-    """Return a design's rows (m, D) of the people who stand for private ones, had they been untreated and treated."""
-    people, weights = raked_people(overlap.propensity.fit, study.public)
-    kept = WeightedPeople.places(len(weights))
-    untreated, treated = (
-        design.matrix(replace(people, numeric={**people.numeric, overlap.treatment: np.full(people.rows, arm)}))[kept]
-        for arm in (0.0, 1.0)
-    )
-    return untreated, treated
-
-
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class TreatedRows:
@@ -185,25 +161,6 @@ class TreatedRows:
     treated: FloatArray
     coefficients: FloatArray
     lacking: BoolArray
-
-    @classmethod
-    def of(cls, overlap: Weighting, study: Study, needs: Sequence[str]) -> "TreatedRows":
-        """Return those of public rows, which have an outcome where ``needs`` are there; refuse a private model's."""
-        propensity, table = overlap.propensity, study.public
-        if propensity.guarantee is not None or table is None:
-            raise ArgumentError(
-                "weighting: fit_public needs that of the public rows, hdp.propensity(formula, study).fit_public()"
-                ".weights(): public people's treatment does not follow the private model",
-                argument="weighting",
-            )
-        design = design_of_result(propensity.fit)
-        whole = table.raw(design.needs)
-        return cls(
-            X=design.evaluate_unclipped(whole),
-            treated=whole.numeric[design.response],
-            coefficients=propensity.estimate.values,
-            lacking=~table.complete(needs)[table.complete(design.needs)],
-        )
 
     @property
     def propensity(self) -> FloatArray:
@@ -244,60 +201,3 @@ def spread_covariance(covariance: FloatArray, known: BoolArray) -> FloatArray:
     whole = np.full((len(known), len(known)), np.nan)
     whole[np.ix_(known, known)] = covariance
     return whole
-
-
-def check_weighted(
-    overlap: Weighting, study: Study, *, outcome: Sequence[str], terms: Sequence[str], given: Mapping[str, object]
-) -> None:
-    """Refuse a model whose formula a weighting by propensity is not worked out for.
-
-    Parameters
-    ----------
-    overlap, study
-        The weighting, and the study of the model.
-    outcome, terms
-        The columns of the model's outcome and of its terms.
-    given
-        Arguments that must be left out.
-
-    Raises
-    ------
-    ArgumentError
-        With the reason and what to do; nothing was charged.
-    """
-    for name, value in given.items():
-        if value is not None:
-            raise ArgumentError(f"{name} must be left out with weighting=", argument=name)
-    if study.unit is not None:
-        raise ArgumentError(
-            "weighting: weighted regressions are of people with one row, and this study has several rows of a person "
-            "(unit=); hdp.treatment_effect compares the means of persons' outcomes, or give a study with one row each",
-            argument="weighting",
-        )
-    treatment, others = overlap.treatment, design_of_result(overlap.propensity.fit).needs
-    for name in outcome:
-        if name in others:
-            raise ArgumentError(
-                f"weighting: the outcome {name!r} must not be the treatment or a covariate of the propensity model",
-                argument="weighting",
-            )
-    if treatment not in terms:
-        words = outcome[0] if len(outcome) == 1 else f"Surv({', '.join(outcome)})"
-        raise ArgumentError(
-            f"weighting: the formula must have the treatment {treatment} among its terms, as in "
-            f"'{words} ~ {treatment}'",
-            argument="weighting",
-        )
-    unbalanced = [name for name in terms if name not in others]
-    if unbalanced:
-        raise ArgumentError(
-            f"weighting: the arms are balanced in the covariates of the propensity model alone, and "
-            f"{', '.join(unbalanced)} is none of them; put it into the propensity model, or leave it out",
-            argument="weighting",
-        )
-    if study.public is None:
-        raise ArgumentError(
-            "weighting needs public rows with the outcome, the treatment and the covariates, on which standard errors "
-            "rest; give the study public=",
-            argument="public",
-        )

@@ -9,8 +9,8 @@ from hdpstats._base.errors import ArgumentError, forgets_rows
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice, real
 from hdpstats.families.hazard.spec import HazardSpec
+from hdpstats.families.overlap_spec import check_weighted
 from hdpstats.families.spec import check_cluster, checked_row_norm, offset_column
-from hdpstats.families.stacked import check_weighted
 from hdpstats.formulas import outcome as features
 from hdpstats.formulas.compiler import SurvivalDesign, compile_survival
 from hdpstats.formulas.knots import with_public_knots
@@ -53,6 +53,13 @@ def _opened(
     duration = data.schema[design.stop]
     if not isinstance(duration, Duration):
         raise ArgumentError(f"{design.stop} must be declared as Duration(horizon)", argument="formula")
+    if weighting is not None and data.unit is not None:
+        raise ArgumentError(
+            "weighting: hazard models of weighted people are of people with one row, and this study has several rows "
+            "of a person (unit=); hdpf.survfit(..., weighting=) has curves of either arm, or give a study with one row "
+            "each",
+            argument="weighting",
+        )
     if data.unit is not None and design.start is None:
         raise ArgumentError(
             "formula must say Surv(start, stop, event) where the study has unit=: people have several rows",

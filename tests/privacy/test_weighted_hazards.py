@@ -28,6 +28,7 @@ from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.geometry import at_radius
 from hdpstats.records.model import HazardCap, HazardModel, TimeGrid
 from hdpstats.records.overlap_weights import OverlapWeights
+from hdpstats.schema.parquet import ParquetTable, files_of
 from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import PrivateTable
 from tests.privacy.hazard_pairs import Density, periods_in, worst_among
@@ -197,6 +198,26 @@ def test_the_weight_is_that_of_the_own_arm_and_multiplies_what_caps_leave():
     e = 1 / (1 + np.exp(0.3 - 0.8 * 0.7 - 0.5))
     np.testing.assert_allclose(people.spells.weights, plain.spells.weights * [1 - e, e], rtol=1e-12)
     assert plain.spells.weights[0] < 0.99  # the treated one has larger caps
+
+
+def test_rows_in_files_have_the_weights_of_rows_in_memory(tmp_path):
+    loss, rng, n = loss_of("logit", "usual"), np.random.default_rng(4), 3_000
+    frame = pd.DataFrame(
+        {
+            "t": rng.uniform(0.0, 4.0, n).round(2),
+            "d": rng.integers(0, 2, n).astype(float),
+            "a": rng.integers(0, 2, n).astype(float),
+            "x": np.where(rng.random(n) < 0.1, np.nan, rng.normal(size=n)),
+            "f": rng.choice(["p", "q"], n),
+        }
+    )
+    frame.loc[rng.random(n) < 0.1, "a"] = np.nan
+    for part in range(3):
+        frame.iloc[1_000 * part : 1_000 * (part + 1)].to_parquet(tmp_path / f"{part}.parquet")
+    stored = loss.people_of(ParquetTable.open(files_of(tmp_path, name="private"), SCHEMA).admit(loss.needs))
+    _, held = rows_of(loss, frame)
+    theta = np.array([-1.0, -0.4, 0.6])
+    assert [int(each) for each in stored.loss_gradient(theta)] == [int(each) for each in held.loss_gradient(theta)]
 
 
 # ------------------------------------------------------------------------------------------------------------ mutations

@@ -30,7 +30,7 @@ def study() -> hdp.Study:
         private=hdp.datasets.load_rotterdam(),
         public=hdp.datasets.load_gbsg(),
         schema=SCHEMA,
-        budget=hdp.Budget(epsilon=8),
+        budget=hdp.Budget(epsilon=10),
     )
 
 
@@ -240,3 +240,34 @@ def test_a_study_of_several_rows_goes_through_r(tmp_path) -> None:
     )
     assert study.ledger.spent == spent
     same(found, python.tidy())
+
+
+def test_r_has_the_weighted_hazard_models_of_python(study) -> None:
+    weighting = hdp.propensity(FORMULA, study, epsilon=1).weights()
+    model = hdpf.hazard("Surv(time, event) ~ hormon", study, intervals=10, df=3, link="cloglog", weighting=weighting)
+    fit = model.fit(epsilon=1)
+    spent = study.ledger.spent
+    curves = fit.predict_survival(pd.DataFrame({"hormon": [0, 1]}), times=[365.0, 1825.0])
+    found = r_bridge.call(
+        """function(study) {
+          w <- dp_weights(dp_propensity(hormon ~ age + size, study, epsilon = 1))
+          fit <- dp_hazard(Surv(time, event) ~ hormon, study, epsilon = 1, intervals = 10, df = 3, link = "cloglog",
+                           weighting = w)
+          plan <- dp_plan(Surv(time, event) ~ hormon, study, epsilon = 1, intervals = 10, df = 3, link = "cloglog",
+                          weighting = w)
+          stopifnot(grepl("overlap weights", dp_methods_text(fit)), nrow(as.data.frame(plan)) == 4, fit$epsilon == 2)
+          curves <- dp_predict_survival(fit, data.frame(hormon = c(0, 1)), times = c(365, 1825))
+          own <- dp_weights(dp_propensity_public(hormon ~ age + size, study))
+          public <- dp_fit_public(Surv(time, event) ~ hormon, study, intervals = 10, df = 3, link = "cloglog",
+                                  weighting = own)
+          list(tidy = generics::tidy(fit, conf.int = TRUE), curves = curves$survival, public = unname(coef(public)))
+        }""",
+        study,
+    )
+    assert study.ledger.spent == spent
+    np.testing.assert_allclose(found["tidy"]["estimate"].to_numpy(dtype=float), fit.params.to_numpy(), rtol=1e-12)
+    np.testing.assert_allclose(found["tidy"]["std.error"].to_numpy(dtype=float), fit.bse.to_numpy(), rtol=1e-12)
+    np.testing.assert_allclose(np.asarray(found["curves"], dtype=float), curves["survival"].to_numpy(), rtol=1e-12)
+    own = hdp.propensity(FORMULA, study).fit_public().weights()
+    public = hdpf.hazard("Surv(time, event) ~ hormon", study, intervals=10, df=3, link="cloglog", weighting=own)
+    np.testing.assert_allclose(np.asarray(found["public"], dtype=float), public.fit_public().params, rtol=1e-12)

@@ -22,14 +22,16 @@ from tests.statistical.effects_studies import (
     one_regression,
 )
 from tests.statistical.monte_carlo import OF_THE_MODEL, resumed, share_error
+from tests.statistical.weighted_hazards_studies import HAZARDS, one_hazards
 
 pytestmark = pytest.mark.validate
 
 ROOT = Path(__file__).parents[2] / "vignettes"
 PAGE, KEPT = ROOT / "validation" / "treatment-effects.md", ROOT / "_executed" / "effects.jsonl"
 KEPT_REGRESSIONS = ROOT / "_executed" / "weighted-regressions.jsonl"
-PAIRED, REPEATS, REGRESSED = 400, 400, 400
-"""Data sets of the first two designs, of each other one, and of each weighted regression."""
+KEPT_HAZARDS = ROOT / "_executed" / "weighted-hazards.jsonl"
+PAIRED, REPEATS, REGRESSED, FOLLOWED = 400, 400, 400, 200
+"""Data sets of the first two designs, of each other one, of each weighted regression and each weighted hazard model."""
 
 WORSE = {1.0: 1.2, 0.3: 2.6}
 """Largest root mean squared error over that without noise, by epsilon, within two Monte-Carlo standard errors: of the
@@ -132,5 +134,43 @@ def test_weighted_regressions_err_as_they_report(page):
         low = covered < COVERAGE[0] - 2.5 * share_error(COVERAGE[0], count)
         if far.any() or low.any():
             off.append((regression.name, epsilon))
+    page += _unsure(min(counts))
+    assert not off
+
+
+def test_weighted_hazard_models_err_as_they_report(page):
+    """Marginal structural hazard models: slopes and curves, against the expected fit of the weighted population."""
+    page += [
+        "## Weighted hazard models",
+        "",
+        "`hdpf.hazard` with `weighting=`, the complementary log-log link, ten intervals and three coefficients of the "
+        "baseline: a row per slope. Censoring depends on nothing, a person's hazards are proportional, and those of "
+        "weighted people nearly so; true are the coefficients of the weighted fit to all that is expected of a "
+        "population in both arms. *Curves* is the average coverage of survival in both arms at the ends of intervals, "
+        "where `x0` is 0. *Planned* is over the reported error, both for the middle data set.",
+        "",
+        _row("people", "terms", "epsilon", "sets", "slope", "true", "mean error", "RMSE", "reported", "planned",
+             "coverage", "curves"),
+        _row(*["---"] * 12),
+    ]  # fmt: skip
+    off, counts = [], []
+    for hazards in HAZARDS:
+        for epsilon in hazards.epsilons:
+            of = resumed(KEPT_HAZARDS, f"{hazards} {epsilon}", FOLLOWED, one_hazards, hazards, epsilon)
+            count, terms = len(of["error"]), hazards.terms
+            counts.append(count)
+            rmse, reported = (np.sqrt(np.mean(of[name] ** 2, axis=0)) for name in ("error", "std error"))
+            mean, covered, curves = of["error"].mean(axis=0), of["covered"].mean(axis=0), float(of["curve"].mean())
+            planned = np.nanmedian(of["planned"], axis=0) / np.median(of["std error"], axis=0)
+            for k, name in enumerate(terms):
+                numbers = (f"{each[k]:.3f}" for each in (hazards.truth[-len(terms) :], mean, rmse, reported, planned))
+                head = (hazards.name, f"`{' + '.join(terms)}`") if not k else ("", "")
+                last = (f"{covered[k]:.3f}", f"{curves:.3f}" if not k else "")
+                page.append(_row(*head, f"{epsilon:g}", str(count), name, *numbers, *last))
+            far = np.abs(mean) > 0.3 * reported + 2.5 * rmse / np.sqrt(count)
+            low = covered < COVERAGE[0] - 2.5 * share_error(COVERAGE[0], count)
+            unplanned = np.abs(planned - 1.0) > 0.1
+            if far.any() or low.any() or curves < COVERAGE[0] - 0.02 or unplanned.any():
+                off.append((hazards.name, epsilon))
     page += _unsure(min(counts))
     assert not off

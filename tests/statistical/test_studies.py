@@ -36,6 +36,7 @@ from tests.statistical import (
     test_contrasts,
     test_correlations,
     test_losses,
+    weighted_hazards_studies,
     weights_studies,
 )
 from tests.statistical.hazard_designs import DESIGNS, eight_scene
@@ -116,6 +117,10 @@ def of_weighted_regression():
     return effects_studies.one_regression(effects_studies.REGRESSIONS[0], LARGE, 3)["covered"]
 
 
+def of_weighted_hazards():
+    return weighted_hazards_studies.one_hazards(weighted_hazards_studies.HAZARDS[0], LARGE, 3)["covered"]
+
+
 def of_discrete_cells():
     case = importance_studies.Case("discrete", "~ a*g*y", LARGE)
     return [*importance_studies.one_coverage(case, 2).values()]
@@ -147,6 +152,7 @@ COVERED = {
     "treatment effect": lambda: of_effect(effects_studies.DESIGNS[0]),
     "effects of people and sites": of_people_and_sites,
     "weighted regression": of_weighted_regression,
+    "weighted hazards": of_weighted_hazards,
     "adjusted curves": lambda: of_adjusted_curves(adjusted_curves_studies.DESIGNS[0]),
     "adjusted curves of two causes": lambda: of_adjusted_curves(adjusted_curves_studies.DESIGNS[-1]),
     "adjusted log-rank test": of_adjusted_test,

@@ -15,4 +15,5 @@
 * ``rows``: Spells of a hazard model: capped losses with a predictor for each interval at risk, exactly added.
 * ``spec``: A hazard model on a study: intervals, baseline and caps from public facts, the query that a fit asks.
 * ``spells``: Spells with capped losses under a discrete-time hazard model, never expanded to person-period rows.
+* ``weighted``: The public side of a hazard model among people who are weighted by their chance of treatment.
 """

@@ -29,6 +29,7 @@ from hdpstats.families.hazard.public_fit import (
 )
 from hdpstats.families.hazard.weighted import WeightedHazards, weighted_hazard_fit, weighted_hazards
 from hdpstats.families.outcomes import Outcomes
+from hdpstats.families.overlap_spec import COUNTS_ONCE, FROM_WEIGHTED, both_arms, treated_rows
 from hdpstats.families.spec import (
     RADIUS,
     LossSpec,
@@ -43,7 +44,6 @@ from hdpstats.families.spec import (
     sample_rows,
     spread_scores,
 )
-from hdpstats.families.stacked import COUNTS_ONCE, FROM_WEIGHTED, TreatedRows, both_arms
 from hdpstats.formulas.column_space import CanonicalDesign, canonical_design
 from hdpstats.formulas.compiler import SurvivalDesign, compile_survival
 from hdpstats.formulas.design import Design, reference_rows
@@ -620,7 +620,7 @@ class HazardSpec(LossSpec):
 
     def likelihood(self, *, small_sample: bool = False) -> tuple[Estimate, int]:  # noqa: ARG002
         """Return the maximum-likelihood fit to the public people as they are."""
-        treated = None if self.overlap is None else TreatedRows.of(self.overlap, self.study, self.needs)
+        treated = None if self.overlap is None else treated_rows(self.overlap, self.study, self.needs)
         rows = self.public_rows(self.needs, outcome=self.needs, words="times and events")
         case, shift = case_weights(rows, self.weights), offsets(rows, self.offset)
         X = self.design.covariates.evaluate_unclipped(rows)

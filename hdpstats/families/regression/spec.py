@@ -17,6 +17,7 @@ from hdpstats._base.errors import ArgumentError, HdpWarning, MechanismError
 from hdpstats._base.typing import FloatArray
 from hdpstats.families.base import PersonLoss
 from hdpstats.families.outcomes import ListedOutcomes, Outcomes, ResidualOutcomes, centred_residuals
+from hdpstats.families.overlap_spec import COUNTS_ONCE, FROM_WEIGHTED, both_arms, check_weighted, treated_rows
 from hdpstats.families.regression.bounds import RegressionPersonLoss
 from hdpstats.families.regression.likelihood import classical_fit, clustered_fit, maximum_likelihood
 from hdpstats.families.regression.public import PublicRows, WhitenedPublic, public_rows, whitened_public
@@ -54,7 +55,6 @@ from hdpstats.families.spec import (
     several_rows,
     spread_scores,
 )
-from hdpstats.families.stacked import COUNTS_ONCE, FROM_WEIGHTED, TreatedRows, both_arms, check_weighted
 from hdpstats.formulas import Design
 from hdpstats.formulas.column_space import CanonicalDesign, canonical_design
 from hdpstats.formulas.design import reference_matrix
@@ -588,7 +588,7 @@ class RegressionSpec(RowSpec):
 
     def _weighted_likelihood(self, overlap: Weighting) -> tuple[Estimate, int]:
         """Return the fit to public rows that are weighted by a propensity model of the same rows."""
-        treated = TreatedRows.of(overlap, self.study, self.needs)
+        treated = treated_rows(overlap, self.study, self.needs)
         rows = self.public_rows(self.needs, outcome=[self.response.column])
         observed = RegressionRows.of(self.loss, self.design.evaluate_unclipped(rows), self.response.unclipped(rows))
         return self._scaled(weighted_fit(observed, treated, terms=self.design.names)), rows.rows

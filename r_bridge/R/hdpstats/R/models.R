@@ -13,12 +13,12 @@ dp_logit <- function(formula, data, epsilon, ..., weights = NULL, offset = NULL,
 dp_hazard <- function(formula, data, epsilon, ..., intervals = 24, baseline = c("log_spline", "spline", "dummies"),
                       df = NULL, knots = NULL, link = "logit", cap = NULL, weights = NULL, offset = NULL,
                       row_norm = NULL, delta = 0, mechanism = "auto", se_share = "auto", replicate = 1,
-                      description = NULL, describe = TRUE) {
+                      description = NULL, describe = TRUE, weighting = NULL) {
   .fit("hazard", formula, data, epsilon, match.call(), list(
     intervals = intervals, baseline = .first(baseline, c("log_spline", "spline", "dummies")), df = df,
     knots = knots, link = link, cap = cap, weights = weights, offset = offset,
     row_norm = row_norm, delta = delta, mechanism = mechanism, se_share = se_share, replicate = replicate,
-    description = description, describe = describe, ...
+    description = description, describe = describe, weighting = weighting, ...
   ))
 }
 
