@@ -17,12 +17,11 @@ from hdpstats._base.errors import ArgumentError, HdpWarning, MechanismError
 from hdpstats._base.typing import FloatArray
 from hdpstats.families.base import PersonLoss
 from hdpstats.families.outcomes import ListedOutcomes, Outcomes, ResidualOutcomes, centred_residuals
-from hdpstats.families.regression.bounds import RegressionPersonLoss
+from hdpstats.families.regression.bounds import OF_MEANS, RegressionPersonLoss
 from hdpstats.families.regression.likelihood import classical_fit, clustered_fit, maximum_likelihood
 from hdpstats.families.regression.public import PublicRows, WhitenedPublic, public_rows, whitened_public
 from hdpstats.families.regression.rows import RegressionRows
 from hdpstats.families.regression.weighted import (
-    OF_MEANS,
     WeightedPublic,
     WeightedSampleRows,
     weighted_fit,
@@ -221,6 +220,9 @@ class RegressionSpec(RowSpec):
         How people are weighted by their chance of treatment; None where they are not.
     first : bool
         Whether of people with several rows only the first complete one counts; public rows are then one for each.
+    averaged : int or None
+        Of weighted people with several rows the most of which the outcome is averaged; public rows are then one for
+        each, with the mean.
     """
 
     name: str
@@ -236,6 +238,7 @@ class RegressionSpec(RowSpec):
     several: SeveralRows | None = None
     overlap: Weighting | None = None
     first: bool = False
+    averaged: int | None = None
     kind: ClassVar[str] = RegressionModel.kind
 
     @property
@@ -314,6 +317,11 @@ class RegressionSpec(RowSpec):
         """The columns of the outcome, times first."""
         response = self.response
         return self.needs[:1] if response.stop is None else (response.stop, response.column)
+
+    @property
+    def outcome_apart(self) -> str | None:
+        """The outcome, where it is averaged."""
+        return None if self.averaged is None else self.response.column
 
     @property
     def averaged_times(self) -> tuple[str | None, tuple[float, ...]] | None:
@@ -455,6 +463,7 @@ class RegressionSpec(RowSpec):
             correlation=None if self.several is None else self.several.correlation,
             weighting=None if self.overlap is None else self.overlap.record,
             first=self.first or None,
+            averaged=self.averaged,
         )
 
     def allowance(self, model: QueryModel) -> Allowance | None:
@@ -533,7 +542,8 @@ class RegressionSpec(RowSpec):
             exponentiated=self.chosen.exponentiated,
             several_rows=None if self.several is None else rows_of_people(self.study, self.several, self.needs),
             propensity=None if self.overlap is None else self.overlap.propensity.formula,
-            first_row=self.study.unit if self.first else None,
+            first_row=self.study.unit if self.first or self.averaged is not None else None,
+            averaged=self.averaged,
         )
 
     def with_correlation(self, correlation: float) -> Self:
@@ -636,7 +646,10 @@ def open_regression(
     With ``first`` only the first complete row of each person counts, where the study has a unit; public rows are to be
     one for each person (`Study.by_person`).
     """
-    study = checked_study(data)
+    study, averaged = checked_study(data), None
+    if weighting is not None and study.unit is not None:
+        study, averaged = _by_person(study, formula, option, weighting, correlation)
+        first = True
     design = design_of(with_public_knots(formula, study.public), loss_name(option), study.schema)
     check_no_strata(design, remedy=FIXED)
     check_cluster(study, design)
@@ -664,7 +677,8 @@ def open_regression(
         public=None,
         several=several,
         overlap=overlap,
-        first=first and study.unit is not None,
+        first=first and study.unit is not None and averaged is None,
+        averaged=averaged,
     ).opened(row_norm)
 
 
@@ -696,12 +710,6 @@ def _check_weighted(
     for name, value in given.items():
         if value is not None:
             raise ArgumentError(f"{name} must be left out with weighting=", argument=name)
-    if study.unit is not None:
-        raise ArgumentError(
-            "weighting: weighted regressions are of people with one row, and this study has several rows of a person "
-            "(unit=); hdp.treatment_effect compares the means of persons' outcomes, or give a study with one row each",
-            argument="weighting",
-        )
     if not isinstance(chosen.loss, OF_MEANS):
         raise ArgumentError(
             "weighting is for hdpf.logit, hdpf.linear (least squares) and hdpf.poisson, whose scores are the mean less "
@@ -735,6 +743,21 @@ def _check_weighted(
             "rest; give the study public=",
             argument="public",
         )
+
+
+def _by_person(
+    study: Study, formula: str, option: LossOption, weighting: object, correlation: object
+) -> tuple[Study, int]:
+    """Return the study with one public row of each person, the outcome averaged, and over how many rows at most."""
+    several, given = several_rows(study, correlation), checked_weighting(weighting, study)
+    if correlation != "person":
+        raise ArgumentError(
+            "correlation must be left out with weighting=: a person counts once, with the mean of the outcomes",
+            argument="correlation",
+        )
+    outcome = design_of(with_public_knots(formula, study.public), loss_name(option), study.schema).response
+    most = 1 if several is None else several.most_rows
+    return study.by_person(given.record.columns, averaged=outcome), most
 
 
 def _weighted(study: Study, asked: CanonicalDesign, chosen: ChosenLoss, overlap: Weighting) -> WeightedPublic:
