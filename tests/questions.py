@@ -292,4 +292,8 @@ def _questions(rows, names):
     effect = partial(hdp.treatment_effect, "event ~ y", study, own, epsilon=1.0)
     yield "treatment effect of several rows", several, asked(effect)
     yield "balance of several rows", several, asked(partial(hdp.describe, study, ["x1"], weighting=own, epsilon=1.0))
+    weighted = fit(lambda: hdpf.logit("event ~ y", data=study, weighting=own))
+    yield "logit of weighted people of several rows", several, asked(weighted)
+    count = CountQuery(epsilon=Fraction(1), schema_sha256=SCHEMA.sha256, columns=("event", "x1", "y"), apart="event")
+    yield "count of people of several rows", several, count
     yield "count", several, CountQuery(epsilon=Fraction(1), schema_sha256=SCHEMA.sha256)

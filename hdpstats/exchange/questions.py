@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any, Final, final
+from typing import Any, Final, cast, final
 
 import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import ArgumentError, HdpError
@@ -17,6 +17,7 @@ from hdpstats._base.validation import exact
 from hdpstats.describe import describe
 from hdpstats.exchange.weighted_people import OfWeightedPeople
 from hdpstats.models import propensity, treatment_effect
+from hdpstats.models.propensity import PropensityRequest
 from hdpstats.models.treatment_effect import TreatmentEffectRequest
 from hdpstats.privacy.budget import Budget, decimal, release_delta, release_replicate
 from hdpstats.records import codec
@@ -276,7 +277,7 @@ class Question:
     def _of_weighted(self, kind: Kind, study: Study) -> OfWeightedPeople:
         options = {name: value for name, value in self.options.items() if name != FORMULA}
         return OfWeightedPeople(
-            propensity=propensity(self.options[FORMULA], study),
+            propensity=cast(PropensityRequest, propensity(self.options[FORMULA], study)),
             open=lambda study, weighting: kind.open(self.what, study, weighting=weighting, **options),
             ask=kind.ask,
             replicate={**self.options, **self.spending}.get("replicate", 1),

@@ -400,6 +400,11 @@ def several_work(of_rows: LossWork, rows: int, D: int, *, columns: int) -> LossW
     )
 
 
+def averaging_work(rows: int) -> Operations:
+    """Return what `AdmittedTable.averaged` takes of so many rows at most."""
+    return Operations(steps=400.0, passes=160.0 * rows, sorts=10.0 * sorting(rows))
+
+
 def stacking_work(rows: int, D: int) -> Operations:
     """Return what `added_in_grid_steps` takes at most: products of columns for each entry of the Hessians."""
     numbers = 0.5 * D * (D + 1.0) * rows

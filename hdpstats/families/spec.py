@@ -103,6 +103,11 @@ class ModelSpec(ABC):
         return self.needs[:1]
 
     @property
+    def outcome_apart(self) -> str | None:
+        """The outcome, where people have several rows and it is averaged: other rows may have it than the rest."""
+        return None
+
+    @property
     def follow_up(self) -> tuple[str, ...]:
         """The columns of ``Surv()``, times first; empty where the model is none of hazards."""
         return ()

@@ -286,6 +286,8 @@ def _several_rows(made: Callable[..., PersonLoss], model: AnyModel, site_facts: 
     """Return the loss of a person with at most so many rows as the site uses of one."""
     if model.first_rows and site_facts.unit is None:
         raise SiteError("the query is about the first rows of people with several; this site's people have one each")
+    if model.averaged_rows not in (None, site_facts.most_rows):
+        raise SiteError(f"this site averages {site_facts.most_rows} rows of a person, not {model.averaged_rows}")
     several = site_facts.unit is not None and site_facts.most_rows > 1 and not model.first_rows
     if several and model.several_rows is None:
         raise SiteError("this site's people have several rows each: the query must say how rows of a person count")

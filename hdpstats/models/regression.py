@@ -112,6 +112,8 @@ class Logit(Model):
             coefficients are those among people whose treatment was in doubt. Terms are the treatment, and covariates of
             the propensity model, which it may interact with. Private people alone are fitted; errors are by the
             equations of both models stacked (`hdpstats.families.regression.weighted`), and the guarantee counts both.
+            Of people with several rows treatment and covariates are those of the row that the propensity model counts,
+            and the outcome is the person's mean, over ``max_rows_per_unit`` rows at most: the average person.
 
         Raises
         ------

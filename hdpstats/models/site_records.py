@@ -254,6 +254,7 @@ def _queries_before(
         count = CountQuery(
             epsilon=site.for_count,
             columns=tuple(sorted(set(spec.needs))) if may_lack else None,
+            apart=spec.outcome_apart if may_lack else None,
             ahead=ahead,
             schema_sha256=study.schema.sha256,
             replicate=request.replicate,

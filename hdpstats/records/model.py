@@ -114,6 +114,11 @@ class QueryModel(Record, ABC):
         return False
 
     @property
+    def averaged_rows(self) -> int | None:
+        """Of how many rows of a person at most the outcome is the mean; None where it is that of a row."""
+        return None
+
+    @property
     def overlap(self) -> OverlapWeights | None:
         """How people are weighted by their chance of treatment; None where they are not."""
         return None
@@ -159,6 +164,9 @@ class RegressionModel(QueryModel):
     first : bool or None
         Whether of people with several rows only the first complete one counts, in the order of the table; None, which
         JSON leaves out, where not.
+    averaged : int or None
+        Of weighted people with several rows: the row is the first that is complete but for the outcome, and that is the
+        mean over the rows that have it, so many at most; None, which JSON leaves out, where people have one.
     """
 
     kind: ClassVar[str] = "regression"
@@ -172,6 +180,7 @@ class RegressionModel(QueryModel):
     correlation: Annotated[float | None, LEFT_OUT] = None
     weighting: Annotated[OverlapWeights | None, LEFT_OUT] = None
     first: Annotated[bool | None, LEFT_OUT] = None
+    averaged: Annotated[int | None, LEFT_OUT] = None
 
     @property
     def several_rows(self) -> float | None:
@@ -180,8 +189,13 @@ class RegressionModel(QueryModel):
 
     @property
     def first_rows(self) -> bool:
-        """Whether of people with several rows only the first complete one counts."""
-        return self.first is not None
+        """Whether of people with several rows only the first complete one counts, but for an averaged outcome."""
+        return self.first is not None or self.averaged is not None
+
+    @property
+    def averaged_rows(self) -> int | None:
+        """Of how many rows of a person at most the outcome is the mean."""
+        return self.averaged
 
     @property
     def overlap(self) -> OverlapWeights | None:
@@ -193,6 +207,8 @@ class RegressionModel(QueryModel):
         QueryModel.__post_init__(self)
         if self.first is not None and not (self.first is True and self.correlation is None and self.weighting is None):
             raise MechanismError("first must be true, of people whose rows do not count one by one, or left out")
+        if self.averaged is not None and not (self.averaged >= 1 and self.weighting is not None):
+            raise MechanismError("averaged must be a number of rows of people who are weighted, or left out")
         if not all(math.isfinite(value) for row in (self.parameters, *self.table) for value in row):
             raise MechanismError("the parameters of a loss must be finite numbers")
 

@@ -283,6 +283,8 @@ class ModelFacts(Record):
         The formula of the propensity model by which people are weighted; None where they are not.
     first_row : str or None
         The column that names the person, where of people with several rows the first complete one counts.
+    averaged : int or None
+        Where besides the outcome is the person's mean: over how many rows at most.
 
     Raises
     ------
@@ -308,6 +310,14 @@ class ModelFacts(Record):
     several_rows: Annotated[RowsOfPeople | None, LEFT_OUT] = None
     propensity: Annotated[str | None, LEFT_OUT] = None
     first_row: Annotated[str | None, LEFT_OUT] = None
+    averaged: Annotated[int | None, LEFT_OUT] = None
+
+    @property
+    def averaged_words(self) -> str:
+        """What the outcome is of people with several rows, in words; empty where it is that of a row."""
+        if self.averaged is None:
+            return ""
+        return f"outcome the person's mean over {self.averaged} row{'s' if self.averaged > 1 else ''} at most"
 
     def __post_init__(self) -> None:
         """Refuse what gives predictions no mean, or two."""

@@ -91,6 +91,11 @@ def _model(facts: ModelFacts) -> str:
     if hazard is None:
         what = f"The {facts.family} distribution" if facts.loss is None else REGRESSIONS[facts.loss][0]
         fitted = f"{what} was fitted with the formula {facts.formula}"
+        if facts.averaged is not None:
+            return (
+                f"{fitted}, one row for each person (column {facts.first_row}): treatment and covariates are those of "
+                f"the first one that has them all, and the {facts.averaged_words}."
+            )
         if facts.first_row is not None:
             return f"{fitted} to the first complete row of each person (column {facts.first_row})."
         if facts.several_rows is None:

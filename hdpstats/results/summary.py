@@ -340,7 +340,8 @@ def _words_of(facts: ModelFacts) -> list[tuple[str, str]]:
     axis = [] if facts.hazard is None else _time_axis(facts.hazard)
     several = []
     if facts.first_row is not None:
-        several.append(("Rows of a person:", f"the first complete one of each {facts.first_row}"))
+        outcome = f"; {facts.averaged_words}" if facts.averaged is not None else ""
+        several.append(("Rows of a person:", f"the first complete one of each {facts.first_row}{outcome}"))
     if facts.several_rows is not None:
         several.append(("Rows of a person:", facts.several_rows.words))
         if facts.several_rows.rows is not None:

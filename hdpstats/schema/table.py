@@ -4,7 +4,7 @@ import hmac
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, TypeVar, final
@@ -17,7 +17,7 @@ from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.records import codec
 from hdpstats.schema.columns import Column, Duration, NumericColumn
 from hdpstats.schema.partitions import InMemory, Parts
-from hdpstats.schema.persons import first_rows, marks_of, persons_of, places_of
+from hdpstats.schema.persons import among_first, first_rows, marks_of, means_of, persons_of, places_of
 from hdpstats.schema.schema import Schema, check_frame, check_names, select, select_unit
 
 if TYPE_CHECKING:
@@ -100,6 +100,25 @@ class AdmittedTable(Parts["AdmittedTable"]):
     def first_complete(self) -> "AdmittedTable":
         """Return one row of each person, the first complete one, else the first (`hdpstats.schema.persons`)."""
         return self if self.persons is None else self._of(first_rows(self.persons, self.complete))
+
+    def averaged(self, outcome: str, *, most_rows: int) -> "AdmittedTable":
+        """Return one row of each person, the first that is complete but for an outcome, which is the person's mean.
+
+        The mean is over the rows that have it, ``most_rows`` at most (`hdpstats.schema.persons.among_first`); it is
+        missing where none has. A total map, person by person.
+        """
+        if self.persons is None or self.places is None:
+            return self
+        found = self._of(first_rows(self.persons, ~self.lacking(but=(outcome,))))
+        there = among_first(self.persons, self.places, ~self.missing[outcome], most_rows=most_rows)
+        means = means_of(self.persons, self.numeric[outcome], there)
+        lacking = np.isnan(means)
+        numbers = np.where(lacking, found.numeric[outcome], means)
+        return replace(
+            found,
+            numeric=MappingProxyType({**found.numeric, outcome: numbers}),
+            missing=MappingProxyType({**found.missing, outcome: lacking}),
+        )
 
     def _of(self, rows: IntArray) -> "AdmittedTable":
         """Return some of the rows, of a table that names persons."""

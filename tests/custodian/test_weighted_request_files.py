@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 import hdpstats.api as hdp
@@ -14,6 +15,7 @@ from hdpstats.exchange.questions import KINDS, MAY
 from hdpstats.exchange.weighted_people import RehearsedSite
 from hdpstats.records import codec
 from hdpstats.sites import LocalSite
+from tests.custodian import asked_by_files
 from tests.custodian.asked_by_files import BY_PROPENSITY, QUESTIONS, WEIGHTED, Place, Seen
 from tests.custodian.institution import EVERYTHING
 from tests.custodian.people import PRIVATE, PUBLIC, SCHEMA
@@ -253,6 +255,22 @@ def test_a_balance_needs_no_public_rows(place):
     direct = hdp.describe(study, ["x", "k"], weighting=model.weights("overlap"), epsilon=1)
     assert direct.to_json() == place.read().to_json()
     assert place.spent == 6
+
+
+@pytest.mark.parametrize("question", ["weighted logit", "balance"])
+def test_people_may_have_several_rows(tmp_path, monkeypatch, question):
+    private, public = (each.assign(pid=np.arange(len(each)) // 2) for each in (PRIVATE, PUBLIC))
+    monkeypatch.setattr(asked_by_files, "PRIVATE", private)
+    terms = {"unit": "pid", "max_rows_per_unit": 2, "n_max": 250}
+    place = Place(tmp_path, persons=terms, ledger=HIDDEN | {"relation": "replace_one"})
+    kind, what, options = WEIGHTED[question]
+    place.ask(kind, what, options | {"propensity_epsilon": 4}, hdp.Study(public=public, schema=SCHEMA, **terms))
+    place.answer()
+    assert place.spent == 5
+    study = hdp.Study(private=Seen(open_site(place.settings)), public=public)
+    model = hdp.propensity("y ~ x + g", study, epsilon=4, replicate=options.get("replicate", 1))
+    assert LATER[question](study, model.weights("overlap")).to_json() == place.read().to_json()
+    assert place.spent == 5
 
 
 def test_a_rehearsal_asks_nothing_of_a_site():

@@ -89,6 +89,16 @@ QUERIES = {
         centre=(0.1, 5e-324),
         **MINIMISED,
     ),
+    "objective, means of weighted people": ObjectiveQuery(
+        model=replace(
+            REGRESSION,
+            weights=None,
+            weighting=OverlapWeights(formula="a ~ x", columns=("a", "x"), coefficients=(0.1, -1 / 3)),
+            averaged=4,
+        ),
+        centre=(0.1, 5e-324),
+        **MINIMISED,
+    ),
     "objective, a share for smoothing": ObjectiveQuery(
         model=REGRESSION, centre=(0.1, 5e-324), smoothing_share=Fraction(1, 50), **MINIMISED
     ),
@@ -148,6 +158,7 @@ QUERIES = {
         **ASKED,
     ),
     "count": CountQuery(**ASKED),
+    "count, a column apart": CountQuery(columns=("a", "x", "y"), apart="y", **ASKED),
     "count ahead": CountQuery(
         ahead=(Spend(Fraction(1, 7), mu_squared=Fraction(1, 20), asked=Budget(Fraction(1), Fraction(1, 10**6))),),
         **ASKED,
@@ -339,6 +350,7 @@ PINNED = {
     "query: objective, a share for smoothing": "3db100fc8edbace1",
     "query: objective, a sandwich": "187daae35cd9eb48",
     "query: objective, weighted people": "d25ad6f83c1476af",
+    "query: objective, means of weighted people": "1a9019f793d3d2b8",
     "query: output, multinomial": "5a6e4648b2bb8e29",
     "query: sampling": "bfb64fb4ec1402d4",
     "query: gradient": "21e02781123904eb",
@@ -346,6 +358,7 @@ PINNED = {
     "query: importance, a geometry": "db28fe91fe895742",
     "query: importance, a share for smoothing": "0fcdcc89354433b3",
     "query: count": "2347184ff3b6edb8",
+    "query: count, a column apart": "ee3666b1b47505c8",
     "query: count ahead": "49cda58c47673492",
     "query: evaluation": "fac107d1f2fb8071",
     "query: evaluation of survival": "3a181a6237154b50",

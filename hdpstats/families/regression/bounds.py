@@ -16,6 +16,15 @@ and their order alone. So whatever rows a person has, or another brings in their
 person contributes: every bound of a row holds, and neighbours differ by one person's rows as tables of one row each
 differ by a row.
 
+**Averaged outcomes.** Of weighted people with several rows the one row is the first that is complete but for the
+outcome, and the outcome is the person's mean over the rows that have it (`AdmittedTable.averaged`): a number within the
+outcome's bounds, by a total map of that person's rows. *Proof.* The losses here (`OF_MEANS`) have scores ``mean - y``,
+whose sizes are bounded for every ``y`` within the bounds, and curvatures without ``y``: so every bound of a row holds.
+Of the logistic loss the sign of the score is not fixed by the outcome any more, which `fixed_sign` says, and the
+coupling remains: with ``y`` the mean of outcomes ``y_j`` of 0 or 1 the score is the mean of those at each ``y_j``, all
+at the same row ``x``, so that the person is one of several rows of the weights ``1 / n``
+(`hdpstats.privacy.sensitivity`) with ``W = 1``, and its Hessian, a multiple of ``x x'``, has a rank of one. QED.
+
 **Weights by propensity.** Where people are weighted by their chance of treatment, ``a`` is an overlap weight
 (`hdpstats.families.overlap_weights`): a number from 0 to 1 that is a function of the own row, at coefficients that are
 public when the query is asked. So every bound above holds with ``a_max = 1``. *Proof.* Given the row ``a`` is a
@@ -33,7 +42,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import final
+from typing import Final, final
 
 import numpy as np
 
@@ -44,6 +53,7 @@ from hdpstats.families.base import (
     ROUNDING,
     LossWork,
     RowLoss,
+    averaging_work,
     declared_bound,
     numbers_of,
     several_work,
@@ -55,7 +65,7 @@ from hdpstats.families.regression.one_pass import StoredRows, everywhere, stored
 from hdpstats.families.regression.rows import RegressionRows, linear_work, row_error
 from hdpstats.formulas.design import whitened_rows
 from hdpstats.formulas.outcome import Response, design_of, made, response_of
-from hdpstats.losses import BY_NAME, PredictorLoss
+from hdpstats.losses import BY_NAME, BoundedSquares, LogisticLoss, PoissonLoss, PredictorLoss
 from hdpstats.noise.exact import round_down, sqrt_up
 from hdpstats.privacy.sensitivity import (
     BallNorm,
@@ -73,6 +83,9 @@ from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable, joined
 from hdpstats.solvers.kernels import product_work
 from hdpstats.solvers.objective import SUMS, UNIT, ObjectiveWork, RowBounds, Rows, rounded_cells, score_bits
+
+OF_MEANS: Final = (LogisticLoss, BoundedSquares, PoissonLoss)
+"""Losses whose score is the mean less the outcome: those that a weighting by propensity is worked out for."""
 
 BETWEEN_0_AND_1 = Response(column="")
 """Where an outcome in [0, 1] comes from, for who asks for constants only."""
@@ -134,8 +147,8 @@ class RegressionPersonLoss(RowLoss):
 
     @property
     def fixed_sign(self) -> bool:
-        """Whether ``l'`` keeps its sign given the outcome, as losses do that are coupled, and there is one row."""
-        return self.loss.coupled and self.most_rows == 1
+        """Whether ``l'`` keeps its sign given the outcome, as losses do that are coupled, and there is one row's."""
+        return self.loss.coupled and self.most_rows == 1 and self.model.averaged is None
 
     @property
     def charges_determinant(self) -> bool:
@@ -191,6 +204,8 @@ class RegressionPersonLoss(RowLoss):
         """Return what rows take at most."""
         sums = linear_work(rows, self.dimension, functions=self.loss.functions, in_one_loop=self.loss.in_one_loop)
         read = self.read.whitening_work(rows) + self.weighting_work(rows)
+        if self.model.averaged is not None:
+            read = read + averaging_work(rows)
         found = row_work(read, rows, sums, functions=self.loss.functions)
         one = self.most_rows == 1 and not self.model.first_rows
         return found if one else several_work(found, rows, self.dimension, columns=len(self.needs))
@@ -229,7 +244,7 @@ class RegressionPersonLoss(RowLoss):
 
         A total map, row by row, and where people have several rows person by person.
         """
-        table = table.first_complete() if self.model.first_rows else table.used(most_rows=self.most_rows)
+        table = self._used(table)
         rows = whitened_rows(self.read, self.model.geometry, table)
         return RegressionRows(
             loss=self.loss,
@@ -241,6 +256,12 @@ class RegressionPersonLoss(RowLoss):
             person=None if self.most_rows == 1 else table.persons,
             counts=self.counts(table),
         )
+
+    def _used(self, table: AdmittedTable) -> AdmittedTable:
+        """Return the rows of a table that count."""
+        if self.model.averaged is not None:
+            return table.averaged(self.response.column, most_rows=self.model.averaged)
+        return table.first_complete() if self.model.first_rows else table.used(most_rows=self.most_rows)
 
     @property
     def _bounds(self) -> RowBounds:
@@ -284,7 +305,9 @@ def regression_person_loss(model: RegressionModel, schema: Schema, *, most_rows:
         most_rows=most_rows,
         propensity=None if model.weighting is None else weighting_design(model.weighting, schema),
     )
-    made(model.loss, model.parameters, model.table, person_loss.response)
+    loss = made(model.loss, model.parameters, model.table, person_loss.response)
+    if model.averaged is not None and not isinstance(loss, OF_MEANS):
+        raise MechanismError(f"no proof covers a mean of several outcomes in the {model.loss} loss")
     return person_loss
 
 

@@ -18,12 +18,11 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.families.base import PersonLoss
 from hdpstats.families.outcomes import ListedOutcomes, Outcomes, ResidualOutcomes, centred_residuals
 from hdpstats.families.overlap_spec import COUNTS_ONCE, FROM_WEIGHTED, both_arms, check_weighted, treated_rows
-from hdpstats.families.regression.bounds import RegressionPersonLoss
+from hdpstats.families.regression.bounds import OF_MEANS, RegressionPersonLoss
 from hdpstats.families.regression.likelihood import classical_fit, clustered_fit, maximum_likelihood
 from hdpstats.families.regression.public import PublicRows, WhitenedPublic, public_rows, whitened_public
 from hdpstats.families.regression.rows import RegressionRows
 from hdpstats.families.regression.weighted import (
-    OF_MEANS,
     WeightedPublic,
     weighted_fit,
     weighted_public,
@@ -214,6 +213,9 @@ class RegressionSpec(RowSpec):
         How people are weighted by their chance of treatment; None where they are not.
     first : bool
         Whether of people with several rows only the first complete one counts; public rows are then one for each.
+    averaged : int or None
+        Of weighted people with several rows the most of which the outcome is averaged; public rows are then one for
+        each, with the mean.
     """
 
     name: str
@@ -229,6 +231,7 @@ class RegressionSpec(RowSpec):
     several: SeveralRows | None = None
     overlap: Weighting | None = None
     first: bool = False
+    averaged: int | None = None
     kind: ClassVar[str] = RegressionModel.kind
 
     @property
@@ -307,6 +310,11 @@ class RegressionSpec(RowSpec):
         """The columns of the outcome, times first."""
         response = self.response
         return self.needs[:1] if response.stop is None else (response.stop, response.column)
+
+    @property
+    def outcome_apart(self) -> str | None:
+        """The outcome, where it is averaged."""
+        return None if self.averaged is None else self.response.column
 
     @property
     def averaged_times(self) -> tuple[str | None, tuple[float, ...]] | None:
@@ -448,6 +456,7 @@ class RegressionSpec(RowSpec):
             correlation=None if self.several is None else self.several.correlation,
             weighting=None if self.overlap is None else self.overlap.record,
             first=self.first or None,
+            averaged=self.averaged,
         )
 
     def allowance(self, model: QueryModel) -> Allowance | None:
@@ -526,7 +535,8 @@ class RegressionSpec(RowSpec):
             exponentiated=self.chosen.exponentiated,
             several_rows=None if self.several is None else rows_of_people(self.study, self.several, self.needs),
             propensity=None if self.overlap is None else self.overlap.propensity.formula,
-            first_row=self.study.unit if self.first else None,
+            first_row=self.study.unit if self.first or self.averaged is not None else None,
+            averaged=self.averaged,
         )
 
     def with_correlation(self, correlation: float) -> Self:
@@ -612,7 +622,10 @@ def open_regression(
     With ``first`` only the first complete row of each person counts, where the study has a unit; public rows are to be
     one for each person (`Study.by_person`).
     """
-    study = checked_study(data)
+    study, averaged = checked_study(data), None
+    if weighting is not None and study.unit is not None:
+        study, averaged = _by_person(study, formula, option, weighting, correlation)
+        first = True
     design = design_of(with_public_knots(formula, study.public), loss_name(option), study.schema)
     check_no_strata(design, remedy=FIXED)
     check_cluster(study, design)
@@ -648,7 +661,8 @@ def open_regression(
         public=None,
         several=several,
         overlap=overlap,
-        first=first is True and study.unit is not None,
+        first=first is True and study.unit is not None and averaged is None,
+        averaged=averaged,
     ).opened(row_norm)
 
 
@@ -671,6 +685,21 @@ def _public(
     side = whitened_public(whole, design, chosen.loss, bread=chosen.bread, several=several)
     unseen = UnseenPeople.of(design, design.needs, study.schema, side.geometry)
     return replace(side, unseen=unseen.unlike(intercept=side.geometry.intercept))
+
+
+def _by_person(
+    study: Study, formula: str, option: LossOption, weighting: object, correlation: object
+) -> tuple[Study, int]:
+    """Return the study with one public row of each person, the outcome averaged, and over how many rows at most."""
+    several, given = several_rows(study, correlation), checked_weighting(weighting, study)
+    if correlation != "person":
+        raise ArgumentError(
+            "correlation must be left out with weighting=: a person counts once, with the mean of the outcomes",
+            argument="correlation",
+        )
+    outcome = design_of(with_public_knots(formula, study.public), loss_name(option), study.schema).response
+    most = 1 if several is None else several.most_rows
+    return study.by_person(given.record.columns, averaged=outcome), most
 
 
 def _weighted(study: Study, asked: CanonicalDesign, chosen: ChosenLoss, overlap: Weighting) -> WeightedPublic:

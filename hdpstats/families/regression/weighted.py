@@ -38,6 +38,13 @@ estimates differ: with ``n`` and ``N`` those of all sites together ``J`` holds f
 weighted people, and need not hold for any one of them. Its variance about that mean is that of the likelihood, of a
 count times the dispersion of public outcomes; of least squares it is that of public residuals.
 
+**People with several rows** have one here, as they do in treatment effects: treatment and covariates are those of the
+first row that is complete in the propensity model's columns, and the outcome is the mean over the rows that have one.
+So the coefficients are those of the average person: by scores ``mean - y``, the same as those of the equation in which
+each of a person's n rows weighs w / n with the covariates of that first row (Liang and Zeger 1986). All sums are over
+people, so that nothing is assumed of how outcomes of a person go together: the variance of a mean of binary outcomes
+about its own mean ``m`` is that of public people's, at most ``m (1 - m)``.
+
 References
 ----------
 J. M. Robins, M. A. Hernan, B. Brumback (2000), Marginal structural models and causal inference in epidemiology.
@@ -46,7 +53,7 @@ F. Li, K. L. Morgan, A. M. Zaslavsky (2018), Balancing covariates via propensity
 """
 
 from dataclasses import dataclass, replace
-from typing import Final, final
+from typing import final
 
 import numpy as np
 
@@ -63,9 +70,6 @@ from hdpstats.public.moments import WhitenedRows, squares
 from hdpstats.records.estimate import Estimate
 from hdpstats.solvers import minimise
 
-OF_MEANS: Final = (LogisticLoss, BoundedSquares, PoissonLoss)
-"""Losses whose score is the mean less the outcome: those that a weighting by propensity is worked out for."""
-
 STEPS, CLOSE = 60, 1e-10
 """Newton steps of the constants ``c``, and the length of a step that is short."""
 
@@ -80,7 +84,8 @@ class Dependence:
     lean : (m,) float64
         ``x'b`` of the people, up to a constant.
     spread : float
-        Of a count the dispersion, of least squares the variance of residuals; 1 of a likelihood without one.
+        Of a count the dispersion, of least squares the variance of residuals, of means of several binary outcomes the
+        variance over ``m (1 - m)``; 1 of a likelihood without one.
     """
 
     lean: FloatArray
@@ -107,7 +112,11 @@ def dependence_of(
     theta = minimise(rows.penalised(ridge=ridge), start=np.zeros(len(ridge))).theta
     residuals = loss.score(columns @ theta, y)
     spread = 1.0
-    if isinstance(loss, BoundedSquares):
+    if isinstance(loss, LogisticLoss) and not np.isin(y, (0.0, 1.0)).all():
+        most = float(np.sum((residuals + y) * (1.0 - residuals - y)))
+        spread = float(np.sum(residuals**2)) / max(most, 1e-12) * len(y) / max(len(y) - columns.shape[1], 1)
+        spread = min(spread, 1.0)  # what a variable in [0, 1] with that mean has at most
+    elif isinstance(loss, BoundedSquares):
         spread = float(np.sum(residuals**2)) / max(len(y) - columns.shape[1], 1)
     elif isinstance(loss, PoissonLoss):
         spread = float(np.sum(residuals**2)) / max(float(np.sum(residuals + y)), 1e-12)
@@ -125,7 +134,7 @@ class WeightedPublic(OverlapSide, WhitenedRows):
     X : (2 m, D) float64
         Whitened rows of the regression, of all people untreated and then of all treated; ``weights`` are ``e (1 - e)``.
     loss : PredictorLoss
-        One of `OF_MEANS`.
+        One of `hdpstats.families.regression.bounds.OF_MEANS`.
     standing : WeightedPeople
         The people (m,) with their rows of the propensity model and how much each stands for.
     noise : (p, p) float64
@@ -210,7 +219,7 @@ class WeightedPublic(OverlapSide, WhitenedRows):
     def _variances(self, means: FloatArray) -> FloatArray:
         """Return the variances of outcomes about their means, of the same shape."""
         if isinstance(self.loss, LogisticLoss):
-            return np.asarray(means * (1.0 - means))
+            return np.asarray(self.dependence.spread * means * (1.0 - means))
         return self.dependence.spread * (means if isinstance(self.loss, PoissonLoss) else np.ones_like(means))
 
     def _scores(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:

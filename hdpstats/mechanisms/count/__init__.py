@@ -25,6 +25,9 @@ class CountQuery(ChargedQuery):
     ----------
     columns : tuple of str or None
         The columns, sorted, that a row must be complete in; None where all rows count.
+    apart : str or None
+        One of the columns, of people with several rows, that another row of the person may have than the one that is
+        complete in the others: an outcome that is averaged. None, which JSON leaves out, where there is none.
     ahead : tuple of Spend
         What the fit that asks will be charged besides, charge by charge. It is not charged now, but refused now if it
         could not be charged later, so that no account is charged for a number alone. Gaussian noise says what it was
@@ -34,6 +37,7 @@ class CountQuery(ChargedQuery):
     kind: ClassVar[str] = "count/1"
     public_sha256: str | None = None
     columns: Annotated[tuple[str, ...] | None, LEFT_OUT] = None
+    apart: Annotated[str | None, LEFT_OUT] = None
     ahead: Ahead = ()
 
     def __post_init__(self) -> None:
@@ -41,6 +45,8 @@ class CountQuery(ChargedQuery):
         check_pure(self, "a count")
         if self.columns is not None and list(self.columns) != sorted(set(self.columns)):
             raise MechanismError("a count names the columns of complete rows once, in alphabetical order")
+        if self.apart is not None and self.apart not in (self.columns or ()):
+            raise MechanismError("apart must be one of the columns of a count")
         check_ahead(self.ahead)
 
 

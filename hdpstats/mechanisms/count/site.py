@@ -10,7 +10,8 @@ A mechanism may use such a number for a choice (a radius, a ridge, a lattice) on
 
 **Sensitivity.** One person more or less is at most one more or less in ``n``, whatever the rows: without a unit every
 row is a person, with one all rows of the same name are (`hdpstats.schema.persons.persons_of`), rows that name nobody
-are nobody's, and the added person's name is nobody else's. A person counts who has a complete row. So a person who
+are nobody's, and the added person's name is nobody else's. A person counts who has a complete row, or, where one column
+counts apart, a row that is complete in the others and a row with a cell of that one. So a person who
 takes another's place moves the number by at most one too.
 
 **Guarantee.** ``P[n + z = m] / P[n + 1 + z = m] = exp(-epsilon (|m - n| - |m - n - 1|))``, between ``exp(-epsilon)``
@@ -19,6 +20,7 @@ by public bounds.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import final
 
 import numpy as np
@@ -49,6 +51,7 @@ class PreparedCount(Prepared):
     most: int
     columns: tuple[str, ...] | None
     several_rows: bool
+    apart: str | None = None
 
     @property
     def loops(self) -> frozenset[Loops]:
@@ -57,11 +60,14 @@ class PreparedCount(Prepared):
 
     def work(self, rows: int) -> Operations:
         """Return what the names of so many rows, and one number of noise, take at most."""
-        return self.noise.work() + Operations(steps=40.0, passes=(len(self.needs) + 8.0) * rows, sorts=sorting(rows))
+        counting = Operations(steps=40.0, passes=(len(self.needs) + 8.0) * rows, sorts=sorting(rows))
+        if self.apart is not None:
+            counting = counting + Operations(steps=40.0, passes=20.0 * rows, sorts=3.0 * sorting(rows))
+        return self.noise.work() + counting
 
     def compute(self, rows: Parts[AdmittedTable]) -> CountRelease:
         """Draw the noise, count, cut and release."""
-        noisy = self.noise.draw() + rows.total(number_of_people)
+        noisy = self.noise.draw() + rows.total(partial(number_of_people, apart=self.apart))
         return CountRelease(
             count=min(max(noisy, 1), self.most),
             noise_sd=self.noise.variance**0.5,
@@ -87,11 +93,19 @@ def prepare(query: CountQuery, site_facts: SiteFacts) -> PreparedCount:
         most=site_facts.records,
         columns=query.columns,
         several_rows=site_facts.most_rows > 1,
+        apart=query.apart,
     )
 
 
-def number_of_people(table: AdmittedTable) -> int:
-    """Return how many people have a row that is complete in the columns of a table: as private as their rows."""
+def number_of_people(table: AdmittedTable, *, apart: str | None = None) -> int:
+    """Return how many people have a row that is complete in the columns of a table: as private as their rows.
+
+    The column that counts ``apart`` they have in that row or another.
+    """
     if table.persons is None:
         return int(table.complete.sum())
-    return len(np.unique(table.persons[table.complete & (table.persons >= 0)]))
+    complete = table.complete if apart is None else ~table.lacking(but=(apart,))
+    counted = np.unique(table.persons[complete & (table.persons >= 0)])
+    if apart is not None:
+        counted = np.intersect1d(counted, table.persons[~table.missing[apart]])
+    return len(counted)

@@ -44,7 +44,8 @@ import numpy as np
 from hdpstats._base.compiled import Loops
 from hdpstats._base.errors import MechanismError, SchemaError, SiteError
 from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats._base.work import Operations, sorting
+from hdpstats._base.work import Operations
+from hdpstats.families.base import averaging_work
 from hdpstats.families.overlap_weights import UNITS, units, weighting_design, weighting_work, weights_of
 from hdpstats.formulas import Design
 from hdpstats.mechanisms.base import Prepared, added
@@ -54,7 +55,6 @@ from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.columns import Binary, Continuous
 from hdpstats.schema.partitions import Parts
-from hdpstats.schema.persons import among_first, first_rows, means_of
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import AdmittedTable
@@ -88,7 +88,7 @@ class PreparedTreatmentEffect(Prepared):
         """Return what the noise, the weights and the sums take at most."""
         sums = Operations(steps=300.0, passes=80.0 * rows)
         if self.query.most_rows is not None:
-            sums = sums + Operations(steps=400.0, passes=160.0 * rows, sorts=10.0 * sorting(rows))
+            sums = sums + averaging_work(rows)
         return self.noise.work(self.cells) + weighting_work(self.query.weighting, self.design, rows) + sums
 
     def compute(self, rows: Parts[AdmittedTable]) -> TreatmentEffectRelease:
@@ -155,13 +155,7 @@ def shares_of(query: TreatmentEffectQuery, weights: IntArray, outcome: FloatArra
 
 def totals_of(query: TreatmentEffectQuery, design: Design, table: AdmittedTable) -> IntArray:
     """Return the total weights (arms x cells,) of the people of a table, the untreated first."""
+    table = table.averaged(query.outcome, most_rows=query.most_rows or 1)
     weights, treated = units(weights_of(query.weighting, design, table)), table.numeric[design.response] == 1.0
-    outcome, counts = table.numeric[query.outcome], table.complete
-    if table.persons is not None and table.places is not None:
-        rows = first_rows(table.persons, ~table.lacking(but=(query.outcome,)))
-        there = among_first(table.persons, table.places, ~table.missing[query.outcome], most_rows=query.most_rows or 1)
-        outcome = means_of(table.persons, outcome, there)
-        weights, treated, counts = weights[rows], treated[rows], ~np.isnan(outcome)
-        outcome = np.where(counts, outcome, query.lower)
-    shares = shares_of(query, np.where(counts, weights, 0), outcome)
+    shares = shares_of(query, np.where(table.complete, weights, 0), table.numeric[query.outcome])
     return np.concatenate([np.where(treated == arm, shares, 0).sum(axis=1) for arm in (False, True)])

@@ -311,8 +311,8 @@ def test_weights_of_others_or_of_nothing_are_refused_before_a_charge(study, weig
     of_first = hdp.propensity(FORMULA, several).fit_public().weights()
     with pytest.raises(hdp.ArgumentError, match="first complete row"):
         hdp.treatment_effect("y ~ a", study, of_first, epsilon=1.0)
-    with pytest.raises(hdp.ArgumentError, match="weighted regressions are of people with one row"):
-        hdpf.logit("y ~ a", several, weighting=of_first)
+    with pytest.raises(hdp.ArgumentError, match="first complete row"):
+        hdpf.logit("y ~ a", study, weighting=of_first)
     assert study.ledger.spent == spent
 
 
