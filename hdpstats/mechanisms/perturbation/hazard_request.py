@@ -174,12 +174,19 @@ def choose_loss(
     def best(parts: Sequence[_Tried]) -> _Candidate:
         """Return the one of the smallest allowance among those that are nearly as good as any."""
         candidates = [each for part in parts for each in part.candidates]
-        volumes = np.concatenate(
-            [part.volumes(person_loss, side, sites, apart=apart, share=share, relation=relation) for part in parts]
+        H, J, allowances = (
+            np.concatenate(each)
+            for each in zip(*((part.H, part.J, part.allowances(apart)) for part in parts), strict=True)
         )
-        squares = np.concatenate(
-            [np.trace(part.allowances(apart)[:, own[:, None], own], axis1=1, axis2=2) for part in parts]
-        )
+        bounds = [person_loss.bounds_of(each.geometry, total=each.cap.total) for each in candidates]
+        gradients = np.array([each.gradient_bound for each in bounds])
+        precision = np.zeros_like(H)
+        for site, times in kinds(sites).items():
+            n, epsilon = max(site.records, 1), NEARLY_FREE * float(site.epsilon * (1 - share) * (1 - LEAST_SMOOTHING))
+            noise = noise_variance(person_loss, gradients, epsilon=epsilon, relation=relation)
+            precision += times * _precision(n * H, n * J, noise)
+        volumes = _volumes(np.linalg.inv(precision) + allowances, side)
+        squares = np.trace(allowances[:, own[:, None], own], axis1=1, axis2=2)
         near = volumes <= np.min(volumes) + len(own) * math.log(SPARE)
         return candidates[int(np.argmin(np.where(near, squares, np.inf)))]
 
@@ -244,34 +251,21 @@ class _Tried:
         """Return the covariances (k, D, D) of the allowances; ``apart`` is ``tau``."""
         return self.moved.covariances(apart) + apart**4 * np.diag(self.own**2)
 
-    def volumes(
-        self,
-        person_loss: HazardPersonLoss,
-        side: HazardSide,
-        sites: Sequence[Asked],
-        *,
-        apart: float,
-        share: Fraction,
-        relation: Relation,
-    ) -> FloatArray:
-        """Return the log determinants (k,) of the slopes' predicted covariances, pooled with the public fit.
 
-        Of all coefficients where there are no slopes.
-        """
-        D = self.H.shape[1]
-        identity, precision = np.eye(D), np.zeros_like(self.H)
-        gradients = np.array(
-            [person_loss.bounds_of(each.geometry, total=each.cap.total).gradient_bound for each in self.candidates]
-        )
-        for site, times in kinds(sites).items():
-            n, epsilon = max(site.records, 1), NEARLY_FREE * float(site.epsilon * (1 - share) * (1 - LEAST_SMOOTHING))
-            noise = noise_variance(person_loss, gradients, epsilon=epsilon, relation=relation)
-            H = n * self.H + WEAK * identity
-            precision += times * (H @ np.linalg.solve(n * self.J + noise[:, None, None] * identity, H))
-        private = np.linalg.inv(precision) + self.allowances(apart)
-        pooled = np.linalg.inv(np.linalg.inv(private) + np.linalg.inv(side.fit.covariance))
-        counted = side.counted
-        return np.asarray(np.linalg.slogdet(pooled[:, counted[:, None], counted])[1])
+def _precision(H: FloatArray, J: FloatArray, noise: FloatArray) -> FloatArray:
+    """Return predicted precisions (k, D, D) from moments (k, D, D) and the variance (k,) of noise."""
+    identity = np.eye(H.shape[1])
+    H = H + WEAK * identity
+    return np.asarray(H @ np.linalg.solve(J + noise[:, None, None] * identity, H))
+
+
+def _volumes(private: FloatArray, side: HazardSide) -> FloatArray:
+    """Return the log determinants (k,) of the slopes' covariances when private ones are pooled with the public fit.
+
+    Of all coefficients where there are no slopes.
+    """
+    pooled, counted = np.linalg.inv(np.linalg.inv(private) + np.linalg.inv(side.fit.covariance)), side.counted
+    return np.asarray(np.linalg.slogdet(pooled[:, counted[:, None], counted])[1])
 
 
 @final
