@@ -181,12 +181,12 @@ def choose_loss(
         )
         bounds = [person_loss.bounds_of(each.geometry, total=each.cap.total) for each in candidates]
         gradients = np.array([each.gradient_bound for each in bounds])
-        precision = np.zeros_like(H)
+        private = []
         for site, times in kinds(sites).items():
             n, epsilon = max(site.records, 1), NEARLY_FREE * float(site.epsilon * (1 - share) * (1 - LEAST_SMOOTHING))
             noise = noise_variance(person_loss, gradients, epsilon=epsilon, relation=relation)
-            precision += times * _precision(n * H, n * J, noise)
-        volumes = _volumes(np.linalg.inv(precision) + allowances, side)
+            private.append(_covariance(n * H, n * J, noise) / times)
+        volumes = _volumes(_together(private) + allowances, side)
         squares = np.trace(allowances[:, own[:, None], own], axis1=1, axis2=2)
         near = volumes <= np.min(volumes) + len(own) * math.log(SPARE)
         return candidates[int(np.argmin(np.where(near, squares, np.inf)))]
@@ -253,20 +253,30 @@ class _Tried:
         return self.moved.covariances(apart) + apart**4 * np.diag(self.own**2)
 
 
-def _precision(H: FloatArray, J: FloatArray, noise: FloatArray) -> FloatArray:
-    """Return predicted precisions (k, D, D) from moments (k, D, D) and the variance (k,) of noise."""
+def _covariance(H: FloatArray, J: FloatArray, noise: FloatArray) -> FloatArray:
+    """Return predicted covariances (k, D, D) from moments (k, D, D) and the variance (k,) of noise."""
     identity = np.eye(H.shape[1])
-    H = H + WEAK * identity
-    return np.asarray(H @ np.linalg.solve(J + noise[:, None, None] * identity, H))
+    inverse = np.linalg.inv(H + WEAK * identity)
+    return np.asarray(inverse @ (J + noise[:, None, None] * identity) @ inverse)
+
+
+def _together(covariances: Sequence[FloatArray]) -> FloatArray:
+    """Return the covariances (k, D, D) of averages by inverse variance, of kinds of sites."""
+    if len(covariances) == 1:
+        return covariances[0]
+    return np.asarray(np.linalg.inv(np.sum([np.linalg.inv(each) for each in covariances], axis=0)))
 
 
 def _volumes(private: FloatArray, side: HazardSide) -> FloatArray:
     """Return the log determinants (k,) of the slopes' covariances when private ones are pooled with the public fit.
 
-    Of all coefficients where there are no slopes.
+    Of all coefficients where there are no slopes. That of a part of an inverse is the log determinant of the other part
+    of the matrix less that of the whole.
     """
-    pooled, counted = np.linalg.inv(np.linalg.inv(private) + np.linalg.inv(side.fit.covariance)), side.counted
-    return np.asarray(np.linalg.slogdet(pooled[:, counted[:, None], counted])[1])
+    pooled = np.linalg.inv(private) + np.linalg.inv(side.fit.covariance)
+    others = np.setdiff1d(np.arange(side.dimension), side.counted)
+    whole, rest = (np.linalg.slogdet(each)[1] for each in (pooled, pooled[:, others[:, None], others]))
+    return np.asarray(rest - whole)
 
 
 @final
