@@ -340,5 +340,5 @@ def _tested(found: FloatArray, by_chance: FloatArray, *, df: int) -> CochranQ:
 def _statistic(values: FloatArray, precisions: FloatArray) -> FloatArray:
     """Return Q (B,) of values (k, B, D) with precisions (k, D, D)."""
     weighted = values @ np.swapaxes(precisions, 1, 2)
-    mean = np.linalg.solve(precisions.sum(axis=0), weighted.sum(axis=0).T).T
+    mean = weighted.sum(axis=0) @ np.linalg.inv(precisions.sum(axis=0)).T
     return np.asarray(np.einsum("kbd,kbd->b", weighted, values - mean))

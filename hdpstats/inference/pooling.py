@@ -53,6 +53,7 @@ import numpy as np
 from scipy.special import gammaincinv, ndtri, stdtrit
 
 from hdpstats._base.caching import remembered
+from hdpstats._base.compiled import compiled_reordered
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.inference import draws
 from hdpstats.inference.meta_analysis import heterogeneity
@@ -396,23 +397,63 @@ def _squares(
     half-Student (Wand, Ormerod, Padoan and Frühwirth 2011). Random numbers enter as factors: draws are smooth functions
     of the differences.
     """
-    precision, widths = seen.precision, seen.widths
-    first = np.cumsum(widths) - widths
-    own, others = np.diag(precision)[:, None], precision - np.diag(np.diag(precision))
-    pulled = np.empty(delta.shape[1])
-    for step, (gammas, gamma, last, standard) in enumerate(sweeps, start=1):
-        lengths = np.add.reduceat(delta**2, first, axis=0)
-        shares = gammas / (0.5 * (DEGREES + lengths / common))
-        rate = DEGREES * gamma / (DEGREES / common + (SCALE * unit) ** -2.0) + 0.5 * np.sum(shares * lengths, axis=0)
-        common = rate / last
-        if step == len(sweeps):
-            break
-        spread = 1.0 / (own + np.repeat(shares / common, widths, axis=0))
-        moved = pulls * spread + standard * np.sqrt(spread)
-        for j in range(len(delta)):
-            np.multiply(np.dot(others[j], delta, out=pulled), spread[j], out=pulled)
-            np.subtract(moved[j], pulled, out=delta[j])
-    return np.asarray(np.repeat(common / shares, widths, axis=0))
+    common, delta, pulls = (
+        common.copy(),
+        delta.copy(),
+        np.require(np.broadcast_to(pulls, delta.shape), None, ["C", "W"]),
+    )
+    shares, flat = np.empty((len(seen.widths), delta.shape[1])), (SCALE * unit) ** -2.0
+    for gammas, gamma, last, standard in sweeps:
+        _sweep(gammas, gamma, last, standard, pulls, seen.precision, seen.widths, flat, common, shares, delta)
+    return np.asarray(np.repeat(common / shares, seen.widths, axis=0))
+
+
+@compiled_reordered
+def _sweep(
+    gammas: FloatArray,
+    gamma: FloatArray,
+    last: FloatArray,
+    standard: FloatArray,
+    pulls: FloatArray,
+    precision: FloatArray,
+    widths: IntArray,
+    flat: float,
+    common: FloatArray,
+    shares: FloatArray,
+    delta: FloatArray,
+) -> None:
+    """Draw ``shares`` (k, B) and ``common`` (B,) given ``delta`` (D, B), and that anew where ``standard`` are given."""
+    rate, pulled, j = np.zeros(len(common)), np.empty(len(common)), 0
+    for part in range(len(widths)):
+        share, gammas_of = shares[part], gammas[part]
+        share[:] = 0.0
+        for _ in range(widths[part]):
+            moved = delta[j]
+            for b in range(len(common)):
+                share[b] += moved[b] * moved[b]
+            j += 1
+        for b in range(len(common)):
+            length = share[b]
+            share[b] = gammas_of[b] / (0.5 * (DEGREES + length / common[b]))
+            rate[b] += 0.5 * share[b] * length
+    for b in range(len(common)):
+        common[b] = (DEGREES * gamma[b] / (DEGREES / common[b] + flat) + rate[b]) / last[b]
+    if len(standard) == 0:
+        return
+    j = 0
+    for part in range(len(widths)):
+        share = shares[part]
+        for _ in range(widths[part]):
+            pulled[:] = 0.0
+            for i in range(len(delta)):
+                factor, other = precision[j, i] if i != j else 0.0, delta[i]
+                for b in range(len(common)):
+                    pulled[b] += factor * other[b]
+            own, to, z, pull = precision[j, j], delta[j], standard[j], pulls[j]
+            for b in range(len(common)):
+                spread = 1.0 / (own + share[b] / common[b])
+                to[b] = (pull[b] - pulled[b]) * spread + z[b] * np.sqrt(spread)
+            j += 1
 
 
 @remembered(4)
@@ -425,7 +466,7 @@ def _nodes(widths: tuple[int, ...]) -> tuple[_Sweep, ...]:
             rng.standard_gamma(shapes, (len(widths), CHAINS)),
             rng.standard_gamma((DEGREES + 1.0) / 2.0, CHAINS),
             rng.standard_gamma((DEGREES + D) / 2.0, CHAINS),
-            rng.standard_normal((D, CHAINS)) if step < SWEEPS else np.empty(0),
+            rng.standard_normal((D, CHAINS)) if step < SWEEPS else np.empty((0, 0)),
         )
         for step in range(SWEEPS + 1)
     )
@@ -462,7 +503,7 @@ def _expected_nodes(widths: tuple[int, ...]) -> _ExpectedNodes:
                 gammaincinv(shapes, draws.latin_hypercube(rng, k, B)),
                 gammaincinv((DEGREES + 1.0) / 2.0, draws.latin_hypercube(rng, 1, B)[0]),
                 gammaincinv((DEGREES + D) / 2.0, draws.latin_hypercube(rng, 1, B)[0]),
-                ndtri(draws.latin_hypercube(rng, D, B)) if step < EXPECTED_SWEEPS else np.empty(0),
+                ndtri(draws.latin_hypercube(rng, D, B)) if step < EXPECTED_SWEEPS else np.empty((0, 0)),
             )
             for step in range(EXPECTED_SWEEPS + 1)
         ),

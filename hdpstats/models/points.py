@@ -56,6 +56,7 @@ from hdpstats.privacy.budget import total
 from hdpstats.privacy.sensitivity import BallNorm, Norm
 from hdpstats.public.enough import least_rows
 from hdpstats.public.moments import PublicSide
+from hdpstats.public.row_weights import Allowance
 from hdpstats.public.sandwich import sandwich_side
 from hdpstats.records.model import AnyModel
 from hdpstats.records.query import PointQuery, PointRelease, stack
@@ -153,7 +154,7 @@ class PointMechanism(FitMechanism):
             parts.append(_part(spec, query, release, noise, site, public=public))
             sides.append(public or spec.reference(query.model, site.cohort))
         parts = _sharing(spec, parts)
-        T, allowance = spec.to_terms(query.model), _allowance(spec, parts)
+        T, allowance = spec.to_terms(query.model), _allowance(parts, spec.allowance(parts[0].query.model))
         private = planned(parts, stand_ins=sides, meat=spec.meat, allowance=allowance)
         fit = sides[0].fit if spec.overlap is None else None  # weighted people are not pooled with public ones
         return Prediction(
@@ -177,7 +178,7 @@ class PointMechanism(FitMechanism):
             parts.append(_part(spec, each.query, each.release, noise, each.people, public=side))
         first, public = parts[0].query, parts[0].public
         T, weights = spec.to_terms(first.model), spec.allowance(first.model)
-        told = partial(estimates, T=T, terms=spec.terms, meat=spec.meat, allowance=_allowance(spec, parts))
+        told = partial(estimates, T=T, terms=spec.terms, meat=spec.meat, allowance=_allowance(parts, weights))
         found = told(_sharing(spec, parts))
         if spec.overlap is not None:
             found = found.alone
@@ -249,14 +250,13 @@ def _sharing(spec: LossSpec, parts: Sequence[ReleasedPoint], *, share: float | N
     ]
 
 
-def _allowance(spec: LossSpec, parts: Sequence[ReleasedPoint]) -> FloatArray | None:
+def _allowance(parts: Sequence[ReleasedPoint], weights: Allowance | None) -> FloatArray | None:
     """Return the covariance (D, D) of an error that all sites share; None where there is none.
 
-    It is what weights of rows may do to an estimate, and of people weighted by their chance of treatment what the noise
-    of the propensity model does.
+    It is what ``weights`` of rows may do to an estimate, and of people weighted by their chance of treatment what the
+    noise of the propensity model does.
     """
     first = parts[0]
-    weights = spec.allowance(first.query.model)
     allowance = None if weights is None else weights.covariance
     if not isinstance(first.public, OverlapSide):
         return allowance

@@ -198,12 +198,20 @@ def _largest(bounds: HazardBounds, *, noise: float, curvature: float) -> float:
 
 @remembered(8)
 def _coefficients(bounds: HazardBounds) -> tuple[FloatArray, FloatArray]:
-    """Return Bernstein coefficients of both parts of ``F``, which ``rho m`` and ``m / lambda`` multiply."""
+    """Return Bernstein coefficients (k,) of both parts of ``F``, which ``rho m`` and ``m / lambda`` multiply.
+
+    Pairs are left out that another one exceeds in both: as neither factor is negative, and products and sums of doubles
+    never fall where their terms rise, the largest sum is another's, to the last bit.
+    """
     cubic, at = _bernstein()
     x, e = at[:, None], at[None, :]
     survive, event, both = bounds.corners
-    gradient = x * (1.0 - e) * survive + (1.0 - x) * e * event + x * e * both
-    return gradient, bounds.leverage * (bounds.total * cubic[:, None] + cubic[None, :])
+    gradient = (x * (1.0 - e) * survive + (1.0 - x) * e * event + x * e * both).ravel()
+    hessian = (bounds.leverage * (bounds.total * cubic[:, None] + cubic[None, :])).ravel()
+    order = np.lexsort((-hessian, -gradient))
+    gradient, hessian = gradient[order], hessian[order]
+    before = np.maximum.accumulate(np.concatenate([[-np.inf], hessian[:-1]]))
+    return gradient[hessian > before], hessian[hessian > before]
 
 
 def _bernstein() -> tuple[FloatArray, FloatArray]:

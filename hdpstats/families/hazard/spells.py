@@ -489,17 +489,28 @@ class CappedSpells:
 
         ``stacked`` (b, D (D + 1) / 2) are whole matrices, of which the cause has a block.
         """
-        A, Z = self.A[intervals], self.Z[spells]
-        e, D, total, of_baseline = A.shape[1], self.causes * self.block, weights.sum(axis=1)[:, None], weights @ A
-        squares = weights @ (A[:, :, None] * A[:, None, :]).reshape(len(A), e * e)
+        A, Z = self.A[intervals], np.ascontiguousarray(self.Z[spells].T)
+        e, D, total, of_baseline = A.shape[1], self.causes * self.block, weights.sum(axis=1), (weights @ A).T
+        squares, place = (weights @ (A[:, :, None] * A[:, None, :]).reshape(len(A), e * e)).T, 0
+        entries = np.empty((self.block * (self.block + 1) // 2, len(weights)))  # those of one entry stand together
         for i in range(self.block):
-            row = cause * self.block + i
-            place = row * D - row * (row - 1) // 2
+            row = entries[place : place + self.block - i]
             if i < e:
-                stacked[:, place : place + e - i] += squares[:, i * e + i : i * e + e]
-                stacked[:, place + e - i : place + self.block - i] += of_baseline[:, i, None] * Z
+                row[: e - i] = squares[i * e + i : i * e + e]
+                np.multiply(of_baseline[i], Z, out=row[e - i :])
             else:
-                stacked[:, place : place + self.block - i] += total * (Z[:, i - e, None] * Z[:, i - e :])
+                np.multiply(Z[i - e], Z[i - e :], out=row)
+                row *= total
+            place += len(row)
+        if self.causes == 1:
+            stacked += entries.T
+            return
+        place = 0
+        for i in range(self.block):
+            row, left = cause * self.block + i, self.block - i
+            first = row * D - row * (row - 1) // 2
+            stacked[:, first : first + left] += entries[place : place + left].T
+            place += left
 
     def add_sum(self, matrix: FloatArray, weights: FloatArray, spells: slice, intervals: slice, cause: int) -> None:
         """Add ``sum_is weights_is x_is x_is'`` of a block (b, s) to the cause's block of a matrix (D, D)."""

@@ -224,11 +224,15 @@ class RegressionRows(BoundedRows):
         (`PredictorLoss.score`), that of two products 3 u m. So a row contributes at most `row_error`,
         ``w ||x|| (k delta' + (c + (ulps + 3) m) u)``; for the rest see `SumError`.
         """
-        norms = np.sqrt(np.einsum("ij,ij->i", self.X, self.X))
-        sizes = norms * float(np.linalg.norm(theta)) + np.abs(self.offset)
-        per_row = self.weights * norms * row_error(self.loss, self.X.shape[1], sizes=sizes)
-        steepest = float(self.loss.lipschitz) * float(np.sum(self.weights * norms))
+        sizes = self._norms * float(np.linalg.norm(theta)) + np.abs(self.offset)
+        per_row = self.weights * self._norms * row_error(self.loss, self.X.shape[1], sizes=sizes)
+        steepest = float(self.loss.lipschitz) * float(np.sum(self.weights * self._norms))
         return SumError.of(per_row, dimension=len(theta), grid_bits=self.grid_bits, steepest=steepest)
+
+    @cached_property
+    def _norms(self) -> FloatArray:
+        """The lengths of rows (n,)."""
+        return np.asarray(np.sqrt(np.einsum("ij,ij->i", self.X, self.X)))
 
     def effect(self, direction: FloatArray) -> float:
         """Return the largest change of a linear predictor along a direction (D,)."""

@@ -48,7 +48,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, partial
-from typing import TypeVar, final
+from typing import NamedTuple, TypeVar, final
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
@@ -78,6 +78,7 @@ from hdpstats.public.row_weights import (
     STEPS_OF_TWO,
     Allowance,
     Moved,
+    UnseenPeople,
     at_radii,
     contrast_tau,
     kept,
@@ -174,12 +175,19 @@ def choose_loss(
     def best(parts: Sequence[_Tried]) -> _Candidate:
         """Return the one of the smallest allowance among those that are nearly as good as any."""
         candidates = [each for part in parts for each in part.candidates]
-        volumes = np.concatenate(
-            [part.volumes(person_loss, side, sites, apart=apart, share=share, relation=relation) for part in parts]
+        H, J, allowances = (
+            np.concatenate(each)
+            for each in zip(*((part.H, part.J, part.allowances(apart)) for part in parts), strict=True)
         )
-        squares = np.concatenate(
-            [np.trace(part.allowances(apart)[:, own[:, None], own], axis1=1, axis2=2) for part in parts]
-        )
+        bounds = [person_loss.bounds_of(each.geometry, total=each.cap.total) for each in candidates]
+        gradients = np.array([each.gradient_bound for each in bounds])
+        private = []
+        for site, times in kinds(sites).items():
+            n, epsilon = max(site.records, 1), NEARLY_FREE * float(site.epsilon * (1 - share) * (1 - LEAST_SMOOTHING))
+            noise = noise_variance(person_loss, gradients, epsilon=epsilon, relation=relation)
+            private.append(_covariance(n * H, n * J, noise) / times)
+        volumes = _volumes(_together(private) + allowances, side)
+        squares = np.trace(allowances[:, own[:, None], own], axis1=1, axis2=2)
         near = volumes <= np.min(volumes) + len(own) * math.log(SPARE)
         return candidates[int(np.argmin(np.where(near, squares, np.inf)))]
 
@@ -244,34 +252,31 @@ class _Tried:
         """Return the covariances (k, D, D) of the allowances; ``apart`` is ``tau``."""
         return self.moved.covariances(apart) + apart**4 * np.diag(self.own**2)
 
-    def volumes(
-        self,
-        person_loss: HazardPersonLoss,
-        side: HazardSide,
-        sites: Sequence[Asked],
-        *,
-        apart: float,
-        share: Fraction,
-        relation: Relation,
-    ) -> FloatArray:
-        """Return the log determinants (k,) of the slopes' predicted covariances, pooled with the public fit.
 
-        Of all coefficients where there are no slopes.
-        """
-        D = self.H.shape[1]
-        identity, precision = np.eye(D), np.zeros_like(self.H)
-        gradients = np.array(
-            [person_loss.bounds_of(each.geometry, total=each.cap.total).gradient_bound for each in self.candidates]
-        )
-        for site, times in kinds(sites).items():
-            n, epsilon = max(site.records, 1), NEARLY_FREE * float(site.epsilon * (1 - share) * (1 - LEAST_SMOOTHING))
-            noise = noise_variance(person_loss, gradients, epsilon=epsilon, relation=relation)
-            H = n * self.H + WEAK * identity
-            precision += times * (H @ np.linalg.solve(n * self.J + noise[:, None, None] * identity, H))
-        private = np.linalg.inv(precision) + self.allowances(apart)
-        pooled = np.linalg.inv(np.linalg.inv(private) + np.linalg.inv(side.fit.covariance))
-        counted = side.counted
-        return np.asarray(np.linalg.slogdet(pooled[:, counted[:, None], counted])[1])
+def _covariance(H: FloatArray, J: FloatArray, noise: FloatArray) -> FloatArray:
+    """Return predicted covariances (k, D, D) from moments (k, D, D) and the variance (k,) of noise."""
+    identity = np.eye(H.shape[1])
+    inverse = np.linalg.inv(H + WEAK * identity)
+    return np.asarray(inverse @ (J + noise[:, None, None] * identity) @ inverse)
+
+
+def _together(covariances: Sequence[FloatArray]) -> FloatArray:
+    """Return the covariances (k, D, D) of averages by inverse variance, of kinds of sites."""
+    if len(covariances) == 1:
+        return covariances[0]
+    return np.asarray(np.linalg.inv(np.sum([np.linalg.inv(each) for each in covariances], axis=0)))
+
+
+def _volumes(private: FloatArray, side: HazardSide) -> FloatArray:
+    """Return the log determinants (k,) of the slopes' covariances when private ones are pooled with the public fit.
+
+    Of all coefficients where there are no slopes. That of a part of an inverse is the log determinant of the other part
+    of the matrix less that of the whole.
+    """
+    pooled = np.linalg.inv(private) + np.linalg.inv(side.fit.covariance)
+    others = np.setdiff1d(np.arange(side.dimension), side.counted)
+    whole, rest = (np.linalg.slogdet(each)[1] for each in (pooled, pooled[:, others[:, None], others]))
+    return np.asarray(rest - whole)
 
 
 @final
@@ -280,14 +285,39 @@ class _Uncut:
     """People whom neither a radius nor a total weighs down: their spells, and what each is expected to say.
 
     ``H`` and ``J`` are stacked (people, D (D + 1) / 2), ``average`` (D, D) is that of ``H``; ``cap`` has the largest
-    total.
+    total. ``sizes`` are of the people, ``unseen`` of those whom public ones do not show, where there are such.
     """
 
     cap: HazardCap
-    spells: CappedSpells
     H: FloatArray
     J: FloatArray
     average: FloatArray
+    sizes: "_Sizes"
+    unseen: "_Sizes | None"
+
+
+class _Sizes(NamedTuple):
+    """What radii and totals weigh people by: squared lengths and sums of caps, up to the horizon (people,)."""
+
+    squares: FloatArray
+    sums: FloatArray
+
+    @classmethod
+    def of(cls, spells: CappedSpells, *, intervals: int) -> "_Sizes":
+        """Return those of spells, in their order."""
+        return cls(squares=np.sum(spells.Z**2, axis=1), sums=spells.sums_to_horizon(intervals=intervals))
+
+    def of_people(self, person: IntArray, *, people: int) -> "_Sizes":
+        """Return those of people (people,) from those of their spells, one each; of others zeros."""
+        found = np.zeros((2, people))
+        found[:, person] = self
+        return _Sizes(*found)
+
+    def weights(self, candidates: Sequence[_Candidate]) -> FloatArray:
+        """Return what geometries and caps leave of each person's weight (k, people)."""
+        totals = np.array([each.cap.total for each in candidates])[:, None]
+        by_radius = mallows(self.squares, [each.geometry for each in candidates])
+        return np.asarray(np.minimum(1.0, totals / np.maximum(self.sums, 1e-300)) * by_radius)
 
 
 def _uncut(side: HazardSide, whole: HazardCap) -> _Uncut:
@@ -295,7 +325,31 @@ def _uncut(side: HazardSide, whole: HazardCap) -> _Uncut:
     full = side.at(at_radius(side.geometry, MOST_RADIUS), whole)
     H, J = full.triangles(side.centre)
     (average,) = averages(H, row_weights=np.ones((1, side.people)) / side.people, levelled=side.levelled)
-    return _Uncut(cap=whole, spells=full.spells, H=H, J=J, average=average)
+    intervals = len(side.starts)
+    return _Uncut(
+        cap=whole,
+        H=H,
+        J=J,
+        average=average,
+        sizes=_Sizes.of(full.spells, intervals=intervals).of_people(side.rows.person, people=side.people),
+        unseen=None if side.unseen is None else _Sizes.of(_unseen(full.spells, side.unseen), intervals=intervals),
+    )
+
+
+def _unseen(spells: CappedSpells, people: UnseenPeople) -> CappedSpells:
+    """Return spells of people whom public ones do not show, under the cap of these."""
+    X = people.X
+    none = np.zeros(len(X), dtype=np.int64)
+    return replace(
+        spells,
+        Z=X[:, 1:],
+        entry=none,
+        last=none,
+        cause=none,
+        weights=np.ones(len(X)),
+        offset=np.zeros(len(X)),
+        whole=None,
+    )
 
 
 def _weighed(side: HazardSide, full: _Uncut, geometries: Sequence[Geometry], *, totals: Sequence[float]) -> _Tried:
@@ -307,12 +361,14 @@ def _weighed(side: HazardSide, full: _Uncut, geometries: Sequence[Geometry], *, 
 def _of_weighed(candidates: list[_Candidate], side: HazardSide, full: _Uncut) -> _Tried:
     """Return what losses do that differ in total and radius alone from people who are not weighed down."""
     average = partial(averages, levelled=side.levelled)
-    weights = _weights(candidates, full.spells, side.rows.person, people=side.people, intervals=len(side.starts))
+    weights = full.sizes.weights(candidates)
     left = average(full.H, row_weights=weights / side.people)
     means = kept(left, full.average, side.covariates)
     N = average(full.H, row_weights=0.5 * np.abs(weights - means[:, None]) / side.people)
-    if side.unseen is not None and len(side.covariates):
-        N = N + _moved_unseen(candidates, full.spells, side, means, level=full.average)
+    if side.unseen is not None and full.unseen is not None and len(side.covariates):
+        found = side.unseen.moved(full.unseen.weights(candidates), means)[:, 1:, 1:]
+        for part in side.levelled:
+            N[:, part, part] += float(np.mean(np.diag(full.average)[side.covariates])) * found
     floor = 1e-9 * np.trace(full.average) * np.eye(len(full.average))
     return _Tried(
         candidates=candidates,
@@ -321,44 +377,6 @@ def _of_weighed(candidates: list[_Candidate], side: HazardSide, full: _Uncut) ->
         moved=moved(left + floor, N, shares=1.0 - means),
         own=_own(side, full.cap.margin),
     )
-
-
-def _weights(
-    candidates: list[_Candidate], spells: CappedSpells, person: IntArray, *, people: int, intervals: int
-) -> FloatArray:
-    """Return what geometries and caps leave of each person's weight (k, people), one spell each."""
-    square, sums = np.sum(spells.Z**2, axis=1), spells.sums_to_horizon(intervals=intervals)
-    totals = np.array([each.cap.total for each in candidates])[:, None]
-    found = np.ones((len(candidates), people))
-    found[:, person] = np.minimum(1.0, totals / np.maximum(sums, 1e-300))
-    found[:, person] *= mallows(square, [each.geometry for each in candidates])
-    return found
-
-
-def _moved_unseen(
-    candidates: list[_Candidate], spells: CappedSpells, side: HazardSide, means: FloatArray, *, level: FloatArray
-) -> FloatArray:
-    """Return the information (k, D, D) on slopes that is moved among people whom public ones do not show."""
-    if side.unseen is None:
-        return np.zeros((len(candidates), *level.shape))
-    X, own = side.unseen.X, side.covariates
-    none = np.zeros(len(X), dtype=np.int64)
-    there = replace(
-        spells,
-        Z=X[:, 1:],
-        entry=none,
-        last=none,
-        cause=none,
-        weights=np.ones(len(X)),
-        offset=np.zeros(len(X)),
-        whole=None,
-    )
-    weights = _weights(candidates, there, np.arange(len(X)), people=len(X), intervals=len(side.starts))
-    found = side.unseen.moved(weights, means)[:, 1:, 1:]
-    out = np.zeros((len(candidates), *level.shape))
-    for part in side.levelled:
-        out[:, part, part] = float(np.mean(np.diag(level)[own])) * found
-    return out
 
 
 def _own(side: HazardSide, margin: float) -> FloatArray:
