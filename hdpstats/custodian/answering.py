@@ -59,7 +59,7 @@ from hdpstats.custodian.request_costs import (
     affords_all,
     affords_quota,
     charges_besides,
-    charges_with,
+    charges_of_second,
     owed_second,
     query_sha256,
 )
@@ -166,7 +166,7 @@ class AnsweringSite(Site):
 
     def check_permitted(self, query: Query, columns: Collection[str]) -> None:
         """Refuse what the analyst may not ask; where it is too large or takes too long, nothing is charged before."""
-        self._charges = max(self._charges, charges_with(query))
+        self._charges = max(self._charges, charges_of_second(query))
         try:
             with self.time.paused():
                 self._check_allowed(query, columns)

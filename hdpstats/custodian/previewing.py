@@ -30,7 +30,7 @@ from hdpstats.custodian.request_costs import (
     affords_all,
     affords_quota,
     charges_besides,
-    charges_with,
+    charges_of_second,
     owed_second,
     query_sha256,
 )
@@ -126,7 +126,7 @@ class PreviewSite(Site):
 
     def _note(self, query: Query, columns: Collection[str]) -> None:
         self.columns |= set(columns)
-        self.charges = max(self.charges, charges_with(query))
+        self.charges = max(self.charges, charges_of_second(query))
         self.forbidden = self.forbidden or not self.permissions.allow(query, columns)
         self._too_large = self._too_large or len(query.to_json()) > self._limits.query
 

@@ -171,10 +171,14 @@ class RequestCosts:
         return [each for each in found if each["query"] == name and each["analyst"] == self._whose["analyst"]]
 
 
-def charges_with(query: Query) -> int:
-    """Return how many charges a query makes with those that it says lie ahead, of rounds as if it were the last."""
-    ahead = getattr(query, "ahead", None) or getattr(query, "followed_by", None)
-    return 1 + (len(ahead) if isinstance(ahead, tuple) else 0)
+def charges_of_second(query: Query) -> int:
+    """Return how many charges the second of two questions makes, as far as a query tells: 1 of a query of the first.
+
+    The first is a fit of people who are not weighted. Rounds make as many as if the query were the last.
+    """
+    weighted = getattr(getattr(query, "model", None), "overlap", None) is not None
+    after = getattr(query, "ahead" if weighted else "followed_by", None)
+    return 1 + (len(after) if isinstance(after, tuple) else 0)
 
 
 def owed_second(ledger: Ledger, asked: Question, answered: Iterable[Query], *, charges: int) -> Spend:
