@@ -233,8 +233,7 @@ class PublicTable:
     def complete(self, names: Iterable[str]) -> BoolArray:
         """Return which rows (n,) are complete in the named columns: those that `raw` and `admitted` return."""
         listed = check_names(self.schema, names)
-        present = set(self.names)
-        absent = [name for name in listed if name not in present]
+        absent = [name for name in listed if name not in self.numbers and name not in self.codes]
         if absent:
             raise SchemaError(f"the public rows lack columns: {', '.join(map(repr, absent))}", columns=tuple(absent))
         keep = np.ones(self.rows, dtype=np.bool_)

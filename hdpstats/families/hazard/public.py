@@ -266,14 +266,25 @@ class HazardSide(RakeableSide):
 
     def _log_survival_gain(self, theta: FloatArray, part: slice, intervals: slice) -> FloatArray:
         """Return the log ratio of surviving each interval under ``theta`` and under the public fit, 0 out of risk."""
-        spells = self.spells
         gain = np.zeros((part.stop - part.start, intervals.stop - intervals.start))
-        for cause in range(spells.causes):
-            here, public = (
-                spells.loss.hazard(spells.predictor(each, part, intervals, cause)) for each in (theta, self.fit.theta)
-            )
-            gain += np.log1p(-np.minimum(here, ALMOST)) - np.log1p(-np.minimum(public, ALMOST))
-        return gain * spells.at_risk(part, intervals)
+        whole = part == slice(0, len(self.spells.Z))
+        public = self._survivals_at_fit if whole else self._log_survivals(self.fit.theta, part, intervals)
+        for here, there in zip(self._log_survivals(theta, part, intervals), public, strict=True):
+            gain += here - there
+        return gain * self.spells.at_risk(part, intervals)
+
+    def _log_survivals(self, theta: FloatArray, part: slice, intervals: slice) -> list[FloatArray]:
+        """Return the log of surviving each interval of a block, of each cause alone."""
+        spells = self.spells
+        hazards = (
+            spells.loss.hazard(spells.predictor(theta, part, intervals, cause)) for cause in range(spells.causes)
+        )
+        return [np.asarray(np.log1p(-np.minimum(each, ALMOST))) for each in hazards]
+
+    @cached_property
+    def _survivals_at_fit(self) -> list[FloatArray]:
+        """Those at the public fit, where all spells are one block."""
+        return self._log_survivals(self.fit.theta, slice(0, len(self.spells.Z)), slice(0, len(self.spells.A)))
 
     def at(self, geometry: Geometry, cap: HazardCap) -> "HazardSide":
         """Return the same people at another radius and under another cap."""

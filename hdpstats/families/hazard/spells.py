@@ -507,8 +507,8 @@ class CappedSpells:
             return
         place = 0
         for i in range(self.block):
-            row, left = cause * self.block + i, self.block - i
-            first = row * D - row * (row - 1) // 2
+            at, left = cause * self.block + i, self.block - i
+            first = at * D - at * (at - 1) // 2
             stacked[:, first : first + left] += entries[place : place + left].T
             place += left
 

@@ -527,8 +527,7 @@ def free_ridge(person_loss: HazardPersonLoss, *, epsilon: Fraction, share: float
 
     def leaves(ridge: float) -> bool:
         """Return whether a ridge per unit of weight does."""
-        curvature = float(1 / Fraction(ridge)) / DOWN
-        return hazard_loss(bounds, noise=rate, curvature=curvature, relation=relation) <= target
+        return hazard_loss(bounds, noise=rate, curvature=1.0 / ridge / DOWN, relation=relation) <= target
 
     low, high = 0.0, 1e6 * bounds.trace / float(epsilon)
     while high > 1.01 * max(low, 1e-12 * high):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hdpstats.public import moments
-from hdpstats.public.moments import averaged_squares, squares, squares_under
+from hdpstats.public.moments import FEW, averaged_squares, squares, squares_under
 
 LEVELLED = (slice(1, None),)
 
@@ -43,3 +43,10 @@ def test_what_is_the_same_in_both_moments_is_computed_once(rows, case, monkeypat
     assert len(calls) == (2 if case == "apart" else 1)
     assert np.array_equal(both.H, one_by_one[0])
     assert np.array_equal(both.J, one_by_one[1])
+
+
+def test_few_weightings_and_many_give_the_same_sums(rows):
+    X, _, factor = rows
+    weights = np.random.default_rng(4).random((FEW + 1, len(X)))
+    both = squares_under(X, (weights[:FEW], weights), factor)
+    assert np.allclose(both[0], both[1][:FEW], rtol=1e-11)

@@ -250,3 +250,13 @@ def test_a_hessian_alone_is_that_of_both_moments_to_the_bit(public, radius, monk
     places = [theta, side.centre]
     assert np.array_equal(known.hessian_over(places), known.over(places).H)
     assert np.array_equal(side.hessian(theta, records=70.0), side.moments(theta, records=70.0).H)
+
+
+@pytest.mark.parametrize("radius", [0.5, 1e3])
+def test_moments_over_places_are_the_mean_of_those_at_each(public, radius):
+    side = side_of(public).at_radius(radius)
+    known = raked_information(side, moments_of(*people_of(public)[::-1]), records=5000, records_sd=0.0)
+    places = [side.centre + 0.2, side.centre, side.centre - 0.5]
+    each, over = [known.at(place) for place in places], known.over(places)
+    assert np.allclose(over.H, np.mean([one.H for one in each], axis=0), rtol=1e-11, atol=1e-11)
+    assert np.allclose(over.J, np.mean([one.J for one in each], axis=0), rtol=1e-11, atol=1e-11)
