@@ -101,7 +101,7 @@ def check_weighting(spec: ModelSpec, description: object) -> None:
     """Refuse a fit or a plan to people who are weighted by the coefficients of others."""
     if spec.overlap is None:
         return
-    check_of_these_people(spec.overlap, spec.study, what="a regression")
+    check_of_these_people(spec.overlap, spec.study, what="a weighted model")
     if description is not None:
         raise ArgumentError(
             "description must be left out with weighting=: what is known of the private people is what the propensity "
