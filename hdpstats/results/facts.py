@@ -309,6 +309,11 @@ class ModelFacts(Record):
     propensity: Annotated[str | None, LEFT_OUT] = None
     first_row: Annotated[str | None, LEFT_OUT] = None
 
+    @property
+    def by_person(self) -> bool:
+        """Whether people have several rows, of which all count or the first complete one."""
+        return self.several_rows is not None or self.first_row is not None
+
     def __post_init__(self) -> None:
         """Refuse what gives predictions no mean, or two."""
         if sum(given is not None for given in (self.loss, self.hazard, self.family)) != 1:
