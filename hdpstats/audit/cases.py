@@ -296,6 +296,10 @@ def _logit(study: Study) -> Any:
     return Logit.from_formula("y ~ x1 + g", study)
 
 
+def _first_rows(study: Study) -> Any:
+    return Logit.of_first_rows("y ~ x1", study)
+
+
 def _linear(study: Study) -> Any:
     return Linear.from_formula("k ~ x1 + g", study)
 
@@ -467,6 +471,7 @@ def _made() -> Iterator[tuple[str, str | None, str, Callable[[Study], Query | No
     yield "objective", "regression", "with standard errors", _fit(_logit, objective(), se_share=0.3)
     yield "objective", "multinomial", "with the Hessian", _fit(_multinomial, objective(), se_share=0.2)
     yield "objective", "regression", "normal noise", _fit(_many, objective(), se_share=0, delta=1e-3)
+    yield "objective", "regression", "first rows of people", _fit(_first_rows, objective(), se_share=0)
     yield "objective", "regression", "linear", _fit(_linear, objective(), se_share=0)
     yield "objective", "regression", "Huber", _fit(_huber, objective(), se_share=0)
     yield "objective", "regression", "Poisson", _fit(_poisson, objective(), se_share=0)

@@ -319,6 +319,11 @@ class ModelFacts(Record):
             return ""
         return f"outcome the person's mean over {self.averaged} row{'s' if self.averaged > 1 else ''} at most"
 
+    @property
+    def by_person(self) -> bool:
+        """Whether people have several rows, of which all count or the first complete one."""
+        return self.several_rows is not None or self.first_row is not None
+
     def __post_init__(self) -> None:
         """Refuse what gives predictions no mean, or two."""
         if sum(given is not None for given in (self.loss, self.hazard, self.family)) != 1:

@@ -183,7 +183,7 @@ def _private(result: "Result", guarantee: Guarantee) -> list[str]:
         sentences.append(f"Records of {guarantee.sites} sites were analysed where they are; no record left its site.")
     noisy = result.count is not None or facts.records_sd is not None
     if facts.records is not None:
-        records = "private records" if facts.several_rows is None else "private people"
+        records = "private people" if facts.by_person else "private records"
         what = f"{records} that are complete in the model's columns" if facts.complete_rows else records
         sentences.append(f"The number of {what} was {facts.records}{' (a noisy number)' if noisy else ''}.")
         if facts.several_rows is not None and facts.several_rows.rows is not None:

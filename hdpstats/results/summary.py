@@ -295,7 +295,7 @@ def _top(facts: ModelFacts, estimate: Estimate, count: Counts | None) -> Block:
     """Return the first table of the text, with two names and values in a row."""
     private, public = _records_of(facts, count)
     rows = [
-        [facts.response, "No. private records:" if facts.several_rows is None else "No. private people:", private],
+        [facts.response, "No. private people:" if facts.by_person else "No. private records:", private],
         [facts.model, "No. public rows:", public],
     ]
     if facts.weights is not None or facts.offset is not None:
@@ -324,7 +324,7 @@ def noisy_number(people: str, sd: float | None, *, complete: bool) -> str:
 
 def _model_rows(facts: ModelFacts, estimate: Estimate, count: Counts | None) -> list[tuple[str, str]]:
     private, public = _records_of(facts, count)
-    whose = "Private records:" if facts.several_rows is None else "Private people:"
+    whose = "Private people:" if facts.by_person else "Private records:"
     rows = [("Estimate:", estimate.label), (whose, private), ("Public rows:", public)]
     own = (("Weights:", facts.weights), ("Offset:", facts.offset))
     return [*_words_of(facts), *rows, *((name, value) for name, value in own if value is not None)]

@@ -89,6 +89,7 @@ def test_the_propensity_is_that_of_one_row_each(study, propensity):
     assert (np.abs(propensity.params - other.params) < 6 * both).all()
     assert propensity.fit.facts.first_row == "id"
     assert "the first complete one of each id" in str(propensity.summary())
+    assert "No. private people:" in str(propensity.summary())
     assert "to the first complete row of each person (column id)" in propensity.methods_text()
 
 
