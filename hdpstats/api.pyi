@@ -49,6 +49,7 @@ from hdpstats.models import (
 from hdpstats.privacy.budget import Budget
 from hdpstats.results import (
     Aggregate,
+    CombinedEffect,
     Evaluation,
     LogRankTest,
     Propensity,
@@ -59,6 +60,7 @@ from hdpstats.results import (
     WeightedSample,
     Weighting,
     aggregate,
+    combine_effects,
     regression_table,
 )
 from hdpstats.schema import datasets
@@ -78,6 +80,7 @@ __all__ = [
     "BudgetError",
     "Categorical",
     "CheckOutcome",
+    "CombinedEffect",
     "Continuous",
     "CurvesPlan",
     "CurvesRequest",
@@ -129,6 +132,7 @@ __all__ = [
     "aggregate",
     "audit",
     "check",
+    "combine_effects",
     "connect",
     "datasets",
     "describe",

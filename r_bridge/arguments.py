@@ -67,6 +67,7 @@ _R_CLASSES: Final = {
     hdp.Weighting: "dp_weights",
     hdp.TreatmentEffect: "dp_treatment_effect",
     hdp.TreatmentEffectRequest: "dp_effect_request",
+    hdp.CombinedEffect: "dp_combined_effect",
     hdp.Balance: "dp_weighted_balance",
     hdp.SurvivalCurves: "dp_curves",
 }

@@ -47,6 +47,7 @@ _FUNCTIONS: Final = {
     "Weighting": "dp_weights",
     "TreatmentEffect": "dp_treatment_effect",
     "TreatmentEffectRequest": "dp_effect_request",
+    "CombinedEffect": "dp_combined_effect",
     "Balance": "dp_weighted_balance",
     "BalanceRequest": "dp_balance_request",
     "datasets": "the data sets of hdpstats",
@@ -59,6 +60,7 @@ _READERS: Final = {
     "Description": "dp_read_description()",
     "WeightedSample": "dp_read_sample()",
     "TreatmentEffect": "dp_read_effect()",
+    "CombinedEffect": "dp_read_combined_effect()",
 }
 """What R calls the functions that read files."""
 
@@ -114,7 +116,9 @@ _RULES: Final[tuple[tuple["re.Pattern[str]", _Written], ...]] = (
     (re.compile(r"\bhdp\.(mechanisms\.\w+)(?:\([^()]*\))?"), _in_r),
     (re.compile(r"\bhdp\.(losses\.\w+)(?:\([^()]*\))?"), _in_r),
     (
-        re.compile(r"\bhdp\.(Result|SurvivalCurves|Description|WeightedSample|TreatmentEffect)\.from_json"),
+        re.compile(
+            r"\bhdp\.(Result|SurvivalCurves|Description|WeightedSample|TreatmentEffect|CombinedEffect)\.from_json"
+        ),
         lambda match: _READERS[match[1]],
     ),
     (re.compile(r"\bhdpf?\.(\w+)"), _in_r),
@@ -197,6 +201,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     **results.METHODS,
     "aggregate": handles.aggregate,
     "budget": hdp.Budget,
+    "combine_effects": handles.combine_effects,
+    "combined_effect_from_json": hdp.CombinedEffect.from_json,
     "curves_from_json": hdp.SurvivalCurves.from_json,
     "effect_from_json": hdp.TreatmentEffect.from_json,
     "description_from_json": hdp.Description.from_json,

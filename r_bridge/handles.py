@@ -90,6 +90,13 @@ def aggregate(results: Any, between: Any = None, **options: Any) -> hdp.Aggregat
     return hdp.aggregate(results, **options)
 
 
+def combine_effects(effects: Any, between: str | None = None) -> hdp.CombinedEffect:
+    """Return effects of separate sites in one."""
+    if not isinstance(effects, dict | list):
+        raise hdp.ArgumentError("effects must be a list of effects", argument="effects")
+    return hdp.combine_effects(effects, between=between)
+
+
 def _handle(kind: str, text: Callable[[Any], str]) -> Callable[[Any], tuple[list[str], _Contents]]:
     def make(value: object) -> tuple[list[str], _Contents]:
         name = keep(value)
@@ -250,6 +257,17 @@ def _effect(effect: hdp.TreatmentEffect) -> tuple[list[str], _Contents]:
     }
 
 
+def _combined_effect(effect: hdp.CombinedEffect) -> tuple[list[str], _Contents]:
+    return ["dp_combined_effect"], {
+        "json": effect.to_json(),
+        "table": effect.tidy(),
+        "glance": effect.glance(),
+        **{name: getattr(effect, name) for name in ("outcome", "treatment", "label", "between")},
+        "sites": [site.name for site in effect.sites],
+        "text": str(effect),
+    }
+
+
 def _effect_plan(plan: hdp.TreatmentEffectPlan | hdp.SplitPlan) -> tuple[list[str], _Contents]:
     return ["dp_effect_plan"], {
         "frame": plan.frame,
@@ -297,6 +315,7 @@ FORMS: dict[type, Callable[[Any], tuple[list[str], _Contents]]] = {
     hdp.Propensity: _propensity,
     hdp.Weighting: _weighting,
     hdp.TreatmentEffect: _effect,
+    hdp.CombinedEffect: _combined_effect,
     hdp.TreatmentEffectPlan: _effect_plan,
     hdp.SplitPlan: _effect_plan,
     hdp.TreatmentEffectRequest: _handle("dp_effect_request", repr),
@@ -318,6 +337,7 @@ _FROM_R: dict[str, Callable[[Callable[[str], Any]], Any]] = {
     ),
     "dp_weights": lambda field: hdp.Propensity.from_json(field("json")).weights(field("kind")),
     "dp_treatment_effect": lambda field: hdp.TreatmentEffect.from_json(field("json")),
+    "dp_combined_effect": lambda field: hdp.CombinedEffect.from_json(field("json")),
     "dp_weighted_balance": lambda field: hdp.Balance.from_json(field("json")),
     "dp_curves": lambda field: hdp.SurvivalCurves.from_json(field("json")),
     "dp_description": lambda field: hdp.Description.from_json(field("json")),

@@ -23,7 +23,7 @@ from r_bridge.arguments import by_name, choice, column_names, elements, instance
 from r_bridge.handles import Matrix, fingerprint
 
 SAVED: Final = (hdp.WeightedSample, hdp.Description, hdp.SurvivalCurves, hdp.TreatmentEffect, hdp.Balance)
-"""What R keeps as JSON text, beside results."""
+"""What R keeps as JSON text, beside results and combined effects."""
 
 METHODS: Final[dict[str, Callable[..., Any]]] = {
     **{
@@ -33,9 +33,10 @@ METHODS: Final[dict[str, Callable[..., Any]]] = {
             *("predict_survival", "predict_hazard", "predict_incidence", "predict_median"),
         )
     },
-    "to_json": partial(method, SAVED, "result", "to_json"),
+    "to_json": partial(method, (*SAVED, hdp.CombinedEffect), "result", "to_json"),
     "effect_tidy": partial(method, (hdp.TreatmentEffect,), "effect", "tidy"),
-    "effect_by_site": partial(method, (hdp.TreatmentEffect,), "effect", "by_site"),
+    "effect_by_site": partial(method, (hdp.TreatmentEffect, hdp.CombinedEffect), "effect", "by_site"),
+    "combined_effect_tidy": partial(method, (hdp.CombinedEffect,), "effect", "tidy"),
     "effect_with_balance": partial(method, (hdp.TreatmentEffect,), "effect", "with_balance"),
     "weighted_balance_tidy": partial(method, (hdp.Balance,), "balance", "tidy"),
     **{
@@ -277,6 +278,30 @@ def aggregate_tidy(result: hdp.Aggregate, conf_level: float = 0.95, exponentiate
     if exponentiate:
         table[shown] = np.exp(table[shown])
     return table
+
+
+def combined_effect_forest(effect: hdp.CombinedEffect, conf_level: float = 0.95) -> pd.DataFrame:
+    """Return the lines of a forest plot, all sites first: ratios as logarithms, which the figure exponentiates."""
+    combined: hdp.CombinedEffect = instance(effect, hdp.CombinedEffect)
+    named = [("all sites", combined.estimate), *((site.name, site.estimate) for site in combined.sites)]
+    parts = []
+    for place, (name, estimate) in enumerate(named):
+        limits = estimate.conf_int(1.0 - conf_level).to_numpy()
+        parts.append(
+            pd.DataFrame(
+                {
+                    "label": name,
+                    "depth": int(place > 0),
+                    "group": place == 0,
+                    "term": list(estimate.terms),
+                    "estimate": estimate.params.to_numpy(),
+                    "std_error": estimate.bse.to_numpy(),
+                    "conf_low": limits[:, 0],
+                    "conf_high": limits[:, 1],
+                }
+            )
+        )
+    return pd.concat(parts, ignore_index=True)
 
 
 def _features(frame: pd.DataFrame) -> Iterator[tuple[str, Callable[[pd.DataFrame], Any]]]:

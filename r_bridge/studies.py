@@ -503,9 +503,10 @@ def average_effects(
     return {"table": effects.frame, **guarantee_in_r(effects.guarantee)}
 
 
-def methods_text(result: hdp.Result | hdp.TreatmentEffect | hdp.SurvivalCurves) -> str:
+def methods_text(result: hdp.Result | hdp.TreatmentEffect | hdp.CombinedEffect | hdp.SurvivalCurves) -> str:
     """Return the paragraph for a methods section."""
-    return str(instance(result, hdp.Result, hdp.TreatmentEffect, hdp.SurvivalCurves).methods_text())
+    kinds = hdp.Result, hdp.TreatmentEffect, hdp.CombinedEffect, hdp.SurvivalCurves
+    return str(instance(result, *kinds).methods_text())
 
 
 def result_to_docx(result: hdp.Result, path: str) -> None:

@@ -315,6 +315,22 @@ def heterogeneity(
     return Heterogeneity(overall=overall, by_term=by_term)
 
 
+def agreement(parts: Sequence[SiteSummary]) -> tuple[CochranQ, ...]:
+    """Return Cochran's Q of each parameter by itself, of independent parts of which all or none have drawn errors.
+
+    Its distribution is that of the draws; without any it is chi-square.
+    """
+    values, variances = (np.array(each) for each in zip(*((p.values, p.variances) for p in parts), strict=True))
+    found, df = scatter(values, variances), len(parts) - 1
+    drawn = [part.errors for part in parts if part.errors is not None]
+    if not drawn:
+        return tuple(
+            CochranQ(statistic=float(each), df=df, pvalue=float(scipy.special.chdtrc(df, each))) for each in found
+        )
+    by_chance = scatter(np.array(drawn), variances[:, None])
+    return tuple(_tested(found[t : t + 1], by_chance[:, t], df=df) for t in range(len(found)))
+
+
 def _tested(found: FloatArray, by_chance: FloatArray, *, df: int) -> CochranQ:
     """Return Q (1,), and how often that of errors alone (B,) is as much."""
     exceeded = 1 + np.count_nonzero(by_chance >= found[0])

@@ -9,6 +9,7 @@
   by level.
 * ``average_effects``: Average effects: how standardised means differ between values of a variable, with intervals by
   the drawn errors.
+* ``combined_effects``: Treatment effects of separate sites in one: by inverse variance, each contrast on its own scale.
 * ``comparison``: A result beside a reference: estimates and standard errors term by term, from any software.
 * ``contrasts``: Tests of linear hypotheses about coefficients, in statsmodels' words: z-tests, joint Wald tests,
   pairs of levels.
@@ -58,6 +59,7 @@ from hdpstats.inference.weighted_moments import Estimated
 from hdpstats.public.follow_up import PublicCheck
 from hdpstats.results.aggregated import Aggregate
 from hdpstats.results.aggregation import aggregate
+from hdpstats.results.combined_effects import CombinedEffect, combine_effects
 from hdpstats.results.evaluation import NOT_CHECKED, DeferredCheck, Evaluation, check_public
 from hdpstats.results.facts import HazardFacts, ModelFacts, RowsOfPeople, RowWeights, SampleFacts
 from hdpstats.results.population import FittedRows
@@ -72,6 +74,7 @@ from hdpstats.results.weighted_sample import WeightedSample
 __all__ = [
     "NOT_CHECKED",
     "Aggregate",
+    "CombinedEffect",
     "DeferredCheck",
     "Estimated",
     "Evaluation",
@@ -94,5 +97,6 @@ __all__ = [
     "Weighting",
     "aggregate",
     "check_public",
+    "combine_effects",
     "regression_table",
 ]

@@ -1,5 +1,6 @@
 """An aggregate: an estimate for every group of a tree of results, with its tables and its forest plot."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final, final
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 _TITLE: Final = "Results in groups"
 _TERMS_SHOWN: Final = 5
 _INDENT: Final = "\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}"
-_WORDS: Final = {
+BETWEEN_WORDS: Final = {
     "paule_mandel": "differ, variance by Paule and Mandel",
     "dersimonian_laird": "differ, variance by DerSimonian and Laird",
     None: "have the same parameters",
@@ -276,32 +277,40 @@ class Aggregate(HasCoefficients, Reported, Saved):
             ("Combined:", f"{self._results} results in {levels}"),
             ("Intervals:", _INTERVALS[self.interval]),
         ]
-        rows += [(f"Level {level}:", f"members {_WORDS[method]}") for level, method in enumerate(self.between, start=1)]
+        rows += [
+            (f"Level {level}:", f"members {BETWEEN_WORDS[method]}")
+            for level, method in enumerate(self.between, start=1)
+        ]
         rows += stored_rows([each for sets in self.data_sets for each in sets])
         return rows + [("" if place else "Privacy:", words) for place, words in enumerate(self._guarantees())]
 
     def _guarantees(self) -> list[str]:
-        """Say what all results keep together for one person, who is in one data set only, relation by relation.
-
-        An epsilon under one relation says nothing about neighbours under another. A result of which an account is not
-        known may be of the same people as any other.
-        """
+        """Say what all results keep together for one person: see `guarantees_in_words`."""
         accounts = [accounts_of(sets) if all(each.account for each in sets) else frozenset() for sets in self.data_sets]
-        by_relation: dict[Relation, list[tuple[frozenset[str], Guarantee]]] = {}
-        for known, each in zip(accounts, self.guarantees, strict=True):
-            by_relation.setdefault(each.relation, []).append((known, each))
-        guarantees = {relation: over_data_sets(given) for relation, given in by_relation.items()}
-        return [
-            f"{together.words} at most for one {together.unit} ({relation.value}), whose records are in one data set "
-            + "only"
-            + (f": at most {together.listed}" if together.parts else "")
-            for relation, together in guarantees.items()
-        ]
+        return guarantees_in_words(list(zip(accounts, self.guarantees, strict=True)))
 
     def __repr__(self) -> str:
         number = len(self.nodes) - self._results
         groups = "1 group" if number == 1 else f"{number} groups"
         return f"<aggregate of {self._results} results in {groups}: {self.facts.model}>"
+
+
+def guarantees_in_words(results: Sequence[tuple[frozenset[str], Guarantee]]) -> list[str]:
+    """Say what all results keep together for one person, who is in one data set only, relation by relation.
+
+    An epsilon under one relation says nothing about neighbours under another. ``results`` are the accounts of each and
+    its guarantee; one of which an account is not known, which has none, may be of the same people as any other.
+    """
+    by_relation: dict[Relation, list[tuple[frozenset[str], Guarantee]]] = {}
+    for known, each in results:
+        by_relation.setdefault(each.relation, []).append((known, each))
+    guarantees = {relation: over_data_sets(given) for relation, given in by_relation.items()}
+    return [
+        f"{together.words} at most for one {together.unit} ({relation.value}), whose records are in one data set "
+        + "only"
+        + (f": at most {together.listed}" if together.parts else "")
+        for relation, together in guarantees.items()
+    ]
 
 
 def _rows(node: Node, *, weight: FloatArray, conf_level: float) -> pd.DataFrame:

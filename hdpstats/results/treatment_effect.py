@@ -289,6 +289,11 @@ class TreatmentEffect(Reported, Saved):
         )
 
     @property
+    def all_releases(self) -> tuple[Release, ...]:
+        """All releases that it rests on: the propensity model's, a stated balance's and its own."""
+        return (*self._earlier, *(release for _, release in self.releases))
+
+    @property
     def _earlier(self) -> tuple[Release, ...]:
         """The releases of the propensity model and of a balance that is stated."""
         return (*self.before, *(() if self.beside is None else self.beside.releases))
@@ -480,11 +485,11 @@ def terms_of(schema: Schema, treatment: str, *, binary: bool, positive: bool) ->
     return (*means, DIFFERENCE[binary], *ratios)
 
 
-def effects_frame(estimate: Estimate, *, binary: bool, alpha: float) -> pd.DataFrame:
-    """Return a row per effect: see `TreatmentEffect.tidy`."""
+def effects_frame(estimate: Estimate, *, binary: bool, alpha: float, means: int = 2) -> pd.DataFrame:
+    """Return a row per effect: see `TreatmentEffect.tidy`. So many ``means`` of arms are the first of the terms."""
     terms = list(estimate.terms)
     ratio = np.array([term in RATIOS for term in terms])
-    mean = np.arange(len(terms)) < 2
+    mean = np.arange(len(terms)) < means
     values, errors = estimate.values, estimate.bse.to_numpy()  # noqa: PD011
     low, high = estimate.conf_int(alpha).to_numpy().T
     if binary:
@@ -496,7 +501,7 @@ def effects_frame(estimate: Estimate, *, binary: bool, alpha: float) -> pd.DataF
         for k, (term, p) in enumerate(zip(terms, np.where(mean, np.nan, estimate.pvalues.to_numpy()), strict=True))
     ]
     if binary:
-        rows.append((NEEDED, *_needed(values[2], errors[2], low[2], high[2]), np.nan))
+        rows.append((NEEDED, *_needed(values[means], errors[means], low[means], high[means]), np.nan))
     return frame_of(rows, texts=TIDY[:1], numbers=TIDY[1:])
 
 

@@ -196,6 +196,21 @@ QUERIES = {
     "treatment effect": TreatmentEffectQuery(
         weighting=OverlapWeights(formula="a ~ x", columns=("a", "x"), coefficients=(0.1, -1 / 3)), outcome="y", **ASKED
     ),
+    "description of first rows": DescriptionQuery(
+        columns=(DescribedColumn(name="x", lower=-1.0, upper=1.0),),
+        complete=True,
+        besides=("a",),
+        followed_by=AHEAD,
+        first=("a", "x"),
+        **ASKED,
+    ),
+    "objective, first rows": ObjectiveQuery(model=replace(REGRESSION, first=True), centre=(0.1, 5e-324), **MINIMISED),
+    "treatment effect of several rows": TreatmentEffectQuery(
+        weighting=OverlapWeights(formula="a ~ x", columns=("a", "x"), coefficients=(0.1, -1 / 3)),
+        outcome="y",
+        most_rows=4,
+        **ASKED,
+    ),
     "treatment effect on a number": TreatmentEffectQuery(
         weighting=OverlapWeights(formula="a ~ x", columns=("a", "x"), coefficients=(0.1, -1 / 3)),
         outcome="y",
@@ -349,7 +364,10 @@ PINNED = {
     "query: evaluation of survival": "3a181a6237154b50",
     "query: description of weighted arms": "d6b433e706f3086e",
     "query: description of arms": "07bb2eb94bc6f63c",
+    "query: objective, first rows": "7e6351c802e96ade",
+    "query: description of first rows": "282725dff69b5fc5",
     "query: treatment effect": "0c9ff9c703108912",
+    "query: treatment effect of several rows": "d89ca894de9233ee",
     "query: treatment effect on a number": "205f2ce7a956e273",
     "query: histogram": "90c8bb0fcf98f3ef",
     "query: neighbours": "677c0013b5d5c1ea",

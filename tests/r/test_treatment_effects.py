@@ -187,3 +187,56 @@ def test_r_has_the_weighted_regression_of_public_rows(study) -> None:
         study,
     )
     np.testing.assert_allclose(np.asarray(found, dtype=float), fit.params.to_numpy(), rtol=1e-12)
+
+
+@pytest.fixture(scope="module")
+def combined(effect: hdp.TreatmentEffect) -> hdp.CombinedEffect:
+    rows = hdp.datasets.load_rotterdam().sample(1500, random_state=1)
+    study = hdp.Study(private=rows, public=hdp.datasets.load_gbsg(), schema=SCHEMA, budget=hdp.Budget(epsilon=8))
+    weighting = hdp.propensity(FORMULA, study, epsilon=2).weights()
+    other = hdp.treatment_effect("event ~ hormon", study, weighting, epsilon=2)
+    return hdp.combine_effects({"A": effect, "B": other})
+
+
+def test_r_has_the_combined_effect_of_python(effect, combined, tmp_path) -> None:
+    same(r_bridge.call("as.data.frame", combined), combined.tidy())
+    same(r_bridge.call("function(x) generics::tidy(x, conf.level = 0.9)", combined), combined.tidy(0.9))
+    glanced = r_bridge.call("function(x) generics::glance(x)", combined)
+    assert glanced["Q"].tolist() == pytest.approx(combined.glance()["Q"].tolist())
+    assert glanced["sites"].tolist() == [2]
+    same(r_bridge.call("dp_effect_by_site", combined), combined.by_site())
+    assert str(r_bridge.call("function(x) summary(x)$text", combined)) == str(combined)
+    assert r_bridge.call("dp_methods_text", combined) == combined.methods_text()
+    r_bridge.call("function(x, path) dp_write_effect(x, path)", combined, str(tmp_path / "combined.json"))
+    read = r_bridge.call("function(path) as.data.frame(dp_read_combined_effect(path))", str(tmp_path / "combined.json"))
+    same(read, combined.tidy())
+    with pytest.raises(hdp.HdpError, match="different people"):
+        r_bridge.call("function(x) dp_combine_effects(list(A = x, B = x))", effect)
+
+
+def test_a_study_of_several_rows_goes_through_r(tmp_path) -> None:
+    rows = hdp.datasets.load_rotterdam().head(2000)
+    several = pd.concat([rows.assign(id=np.arange(len(rows)))] * 2, ignore_index=True)
+    public = hdp.datasets.load_gbsg().assign(id=lambda frame: np.arange(len(frame)))
+    study = hdp.Study(
+        private=several,
+        public=public,
+        schema=SCHEMA,
+        budget=hdp.Budget(epsilon=8),
+        unit="id",
+        max_rows_per_unit=2,
+        n_max=2000,
+    )
+    python = hdp.treatment_effect(
+        "event ~ hormon", study, hdp.propensity(FORMULA, study, epsilon=1).weights(), epsilon=1
+    )
+    spent = study.ledger.spent
+    found = r_bridge.call(
+        """function(study) {
+          w <- dp_weights(dp_propensity(hormon ~ age + size, study, epsilon = 1))
+          as.data.frame(dp_treatment_effect(event ~ hormon, study, w, epsilon = 1))
+        }""",
+        study,
+    )
+    assert study.ledger.spent == spent
+    same(found, python.tidy())

@@ -16,6 +16,7 @@ from tests.statistical import (
     correlations_studies,
     curves_studies,
     description_studies,
+    effects_of_people_studies,
     effects_studies,
     hazard_studies,
     importance_studies,
@@ -103,6 +104,14 @@ def of_effect(design):
     return [found[name] for name in ("covered", "ratio covered", "means covered")]
 
 
+def of_people_and_sites():
+    """Return those of people with several rows, and of combined sites."""
+    people, sites = effects_of_people_studies.VISITS, effects_of_people_studies.SEPARATE
+    found = [effects_of_people_studies.one_data_set(people[0], LARGE, 3)]
+    found += [effects_of_people_studies.one_combination(each, LARGE, 3) for each in sites[:2]]
+    return [each["covered"] for each in found]
+
+
 def of_weighted_regression():
     return effects_studies.one_regression(effects_studies.REGRESSIONS[0], LARGE, 3)["covered"]
 
@@ -136,6 +145,7 @@ COVERED = {
     "missing cells": lambda: of_missing(missing_studies.LOGIT),
     "missing cells, hazard": lambda: of_missing(missing_studies.HAZARD),
     "treatment effect": lambda: of_effect(effects_studies.DESIGNS[0]),
+    "effects of people and sites": of_people_and_sites,
     "weighted regression": of_weighted_regression,
     "adjusted curves": lambda: of_adjusted_curves(adjusted_curves_studies.DESIGNS[0]),
     "adjusted curves of two causes": lambda: of_adjusted_curves(adjusted_curves_studies.DESIGNS[-1]),

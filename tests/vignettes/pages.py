@@ -57,12 +57,22 @@ SHOWN = {
             "Kaplan-Meier curves of Surv(time, event) ~ hormon were estimated by group.",
         ),
     },
+    "docs/how-to/effects-of-several-rows": {
+        "": (
+            "Predicted standard errors of flare ~ drug, 3000 private people; nothing is spent",
+            "Effect of drug on flare, differentially private",
+            "outcome is a person's mean over 4 rows at most",
+            "2-differential privacy (pure) in all: 1 for the effect, 1 for the propensity model",
+        ),
+    },
     "docs/how-to/choose-epsilon": {"r": ("0.0091",), "python": ("standard errors about 53% smaller",)},
     "docs/how-to/declare-a-schema": {"": ("unknown",), "r": ("I | II | III | unknown",)},
     "docs/how-to/hazards": {"": ("log1p(nodes)",), "r": ("1.946413", "1825"), "python": ("1.95",)},
     "docs/how-to/keep-a-ledger": {"": ("1 entry verifies",)},
     "docs/how-to/logistic": {"": ("1-differential privacy (pure)", "-0.65753", "1.083688")},
-    "docs/how-to/many-sites": {"": ("Bergen", "Bodo", "Oslo", "answered")},
+    "docs/how-to/many-sites": {
+        "": ("Bergen", "Bodo", "Oslo", "answered", "Effect of hormon on event3, of 3 sites, differentially private")
+    },
     "docs/how-to/nan": {"": ("and nothing was charged: there are not 40 complete public rows",)},
     "docs/how-to/other-outcomes": {"r": ("20-50:age",), "python": ("age",)},
     "docs/how-to/plan": {"": ("5000 private records", "0.0087", "wanted")},

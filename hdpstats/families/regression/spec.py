@@ -639,7 +639,7 @@ def open_regression(
     row_norm: object = None,
     correlation: object = "person",
     weighting: object = None,
-    first: bool = False,
+    first: object = False,
 ) -> RegressionSpec:
     """Check the arguments against the schema and prepare the public side.
 
@@ -653,7 +653,7 @@ def open_regression(
     design = design_of(with_public_knots(formula, study.public), loss_name(option), study.schema)
     check_no_strata(design, remedy=FIXED)
     check_cluster(study, design)
-    several = None if first else several_rows(study, correlation)
+    several = None if first is True else several_rows(study, correlation)
     if loss_name(option) == SmoothedQuantile.name and len(design.names) > 1 and may_count(study, design.response):
         warnings.warn(TIES.format(outcome=design.response), HdpWarning, stacklevel=5)
     weight_column = declared_column(study.schema, weights, kind="weight", argument="weights")
@@ -677,7 +677,7 @@ def open_regression(
         public=None,
         several=several,
         overlap=overlap,
-        first=first and study.unit is not None and averaged is None,
+        first=first is True and study.unit is not None and averaged is None,
         averaged=averaged,
     ).opened(row_norm)
 

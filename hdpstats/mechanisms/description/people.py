@@ -262,7 +262,8 @@ def people_of(query: DescriptionQuery, table: AdmittedTable, design: Design | No
         return _with_all_rows(query, query.rows, query.rows.correlation, table)
     asked, number = query.follow_up, None
     values: Mapping[str, FloatArray | IntArray] = ChainMap(cast("Any", table.numeric), cast("Any", table.codes))
-    missing, complete, rows = table.missing, table.complete, slice(None)
+    missing, complete = table.missing, table.complete
+    rows: IntArray | slice = slice(None)
     beyond = np.zeros(table.rows, dtype=np.bool_) if asked is None else table.beyond[asked.time]
     if table.persons is not None:
         others = () if query.first is None else tuple(name for name in query.names if name not in query.first)

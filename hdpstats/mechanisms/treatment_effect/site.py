@@ -125,8 +125,9 @@ def _check_rows(query: TreatmentEffectQuery, site_facts: SiteFacts) -> None:
     """Refuse a query that takes people's rows otherwise than the site: with several an outcome is their mean."""
     used = None if site_facts.unit is None else site_facts.most_rows
     if query.most_rows != used:
-        rows = {None: "one row"}
-        ours, theirs = (rows.get(each, f"a mean over {each} rows at most") for each in (used, query.most_rows))
+        ours, theirs = (
+            "one row" if each is None else f"a mean over {each} rows at most" for each in (used, query.most_rows)
+        )
         raise SiteError(f"this site takes {ours} of a person, and the query {theirs}")
 
 

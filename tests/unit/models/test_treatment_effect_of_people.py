@@ -7,6 +7,7 @@ from scipy.special import expit
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
+from hdpstats.exchange.questions import Question
 from hdpstats.inference.overlap_errors import outcome_model
 
 SCHEMA = hdp.Schema(
@@ -226,3 +227,22 @@ def test_a_regression_of_all_rows_gives_no_weights(study):
     fit = hdpf.logit("a ~ x", study).fit_public()
     with pytest.raises(hdp.ArgumentError, match="of the treatment of each person"):
         hdp.Propensity.of(fit).weights()
+
+
+def test_a_request_file_asks_for_it_as_the_call_does():
+    study = study_of()
+    question = Question(
+        kind="treatment_effect",
+        what="y ~ a",
+        options={"propensity_formula": "a ~ x"},
+        spending={"epsilon": 2.0, "propensity_epsilon": 2.0},
+    )
+    asked = question.ask(study)
+    spent = study.ledger.spent
+    own = hdp.treatment_effect("y ~ a", study, hdp.propensity("a ~ x", study, epsilon=2.0).weights(), epsilon=2.0)
+    assert study.ledger.spent == spent
+    pd.testing.assert_frame_equal(asked.tidy(), own.tidy())
+    few = study_of(public=PUBLIC[PUBLIC["id"] < 30])
+    with pytest.raises(hdp.ArgumentError, match="40 complete public rows or more, not"):
+        question.ask(few)
+    assert few.ledger.spent.epsilon == 0

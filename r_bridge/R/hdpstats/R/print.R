@@ -35,6 +35,8 @@ print.dp_site <- .print_text
 
 print.dp_study <- .print_text
 
+print.summary.dp_combined_effect <- .print_text
+
 print.summary.dp_description <- .print_text
 
 print.summary.dp_treatment_effect <- .print_text

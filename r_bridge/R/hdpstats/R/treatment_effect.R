@@ -78,6 +78,12 @@ dp_write_effect <- function(x, path) {
 
 dp_read_effect <- function(path) .py("effect_from_json", list(path_or_text = .path(path)))
 
+dp_combine_effects <- function(effects, between = NULL) {
+  .py("combine_effects", list(effects = effects, between = between))
+}
+
+dp_read_combined_effect <- function(path) .py("combined_effect_from_json", list(path_or_text = .path(path)))
+
 plot.dp_propensity <- function(x, xlab = "chance of treatment", ylab = "share of people", ...) {
   if (is.null(x$overlap)) .refuse("overlap is predicted among public rows, and this model has none at hand", sys.call())
   ends <- c(x$overlap$after, utils::tail(x$overlap$until, 1L))
@@ -130,6 +136,43 @@ plot.dp_treatment_effect <- function(x, level = 0.95, xlab = NULL, ...) {
   shown <- data.frame(label = "effect", term = table$effect, table[c("estimate", "conf.low", "conf.high")])
   if (is.null(xlab)) xlab <- paste0(sub(",.*", "", table$effect[[1L]]), " of ", x$outcome, " (", 100 * level, "% interval)")
   .draw_coefficients(shown, exponentiate = FALSE, level = level, xlab = xlab, numbers = TRUE, ...)
+  invisible(x)
+}
+
+tidy.dp_combined_effect <- function(x, conf.level = 0.95, ...) {
+  .no_more("tidy", ...)
+  .broom_names(.py("combined_effect_tidy", list(effect = x, conf_level = conf.level)))
+}
+
+glance.dp_combined_effect <- function(x, ...) {
+  .no_more("glance", ...)
+  .broom_names(x$glance)
+}
+
+as.data.frame.dp_combined_effect <- function(x, row.names = NULL, optional = FALSE, ...) .broom_names(x$table)
+
+print.dp_combined_effect <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
+  cat("effect of ", x$treatment, " on ", x$outcome, ", of ", length(x$sites), " sites\n\n", sep = "")
+  print(as.data.frame.dp_combined_effect(x), digits = digits, row.names = FALSE)
+  invisible(x)
+}
+
+summary.dp_combined_effect <- function(object, level = 0.95, ...) {
+  .no_more("summary", ...)
+  text <- .py("summary_text", list(result = object, alpha = 1 - level))
+  structure(list(text = text, table = as.data.frame.dp_combined_effect(object), level = level, of = object),
+            class = "summary.dp_combined_effect")
+}
+
+as.data.frame.summary.dp_combined_effect <- as.data.frame.summary.dp_curves
+
+plot.dp_combined_effect <- function(x, effect = NULL, level = 0.95, xlab = NULL, ...) {
+  table <- .broom_names(.py("combined_effect_forest", list(effect = x, conf_level = level)))
+  table$covariate <- TRUE
+  if (is.null(effect)) effect <- table$term[[1L]]
+  if (is.null(xlab)) xlab <- paste0(effect, ": ", x$label, " (", 100 * level, "% interval)")
+  .draw_forest(table, term = effect, level = level, exponentiate = grepl("ratio", effect, fixed = TRUE)[[1L]], xlab = xlab,
+               call = sys.call(), ...)
   invisible(x)
 }
 

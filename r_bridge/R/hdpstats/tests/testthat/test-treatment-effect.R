@@ -27,6 +27,30 @@ test_that("an effect goes from the propensity model to its table, and costs what
   })
 })
 
+test_that("effects of separate sites are combined, drawn and kept", {
+  need_python()
+  schema <- dp_schema(age = dp_continuous(20, 90, complete = TRUE), hormon = dp_binary(complete = TRUE),
+                      event = dp_binary(complete = TRUE))
+  people <- dp_load_rotterdam()
+  at <- function(rows) {
+    study <- dp_study(private = people[rows, ], public = dp_load_gbsg(), schema = schema, budget = dp_budget(epsilon = 4))
+    dp_treatment_effect(event ~ hormon, study, dp_weights(dp_propensity(hormon ~ age, study, epsilon = 2)), epsilon = 2)
+  }
+  found <- dp_combine_effects(list(A = at(1:1500), B = at(1501:2982)))
+  table <- as.data.frame(found)
+  expect_equal(table$effect[1:3], c("risk difference", "risk ratio", "odds ratio"))
+  expect_equal(table$df[1:3], c(1, 1, 1))
+  expect_equal(unique(dp_effect_by_site(found)$epsilon), 4)
+  expect_match(summary(found)$text, "post-processing")
+  file <- tempfile(fileext = ".json")
+  dp_write_effect(found, file)
+  expect_equal(dp_read_combined_effect(file)$table, found$table)
+  pdf(NULL)
+  on.exit(dev.off())
+  expect_silent(plot(found, effect = "odds ratio"))
+  expect_error(dp_combine_effects(list(found)), "list")
+})
+
 test_that("what is no weighting is refused in words of R", {
   expect_error(dp_weights(1), "dp_propensity()", fixed = TRUE)
 })

@@ -1,0 +1,134 @@
+"""Effects of people with several rows, and combined effects of sites, as shown in ``vignettes/validation``.
+
+Run by ``make validate``. ``HDPSTATS_SETS`` is the largest number of data sets of a setting; what was simulated is kept,
+so that a study that was interrupted goes on where it ended.
+"""
+
+from datetime import UTC, datetime
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hdpstats.api as hdp
+from tests.statistical.effects_of_people_studies import (
+    MOST,
+    PEOPLE,
+    PUBLIC,
+    SEPARATE,
+    SITES,
+    VISITS,
+    one_combination,
+    one_data_set,
+)
+from tests.statistical.monte_carlo import OF_THE_MODEL, resumed, share_error
+
+pytestmark = pytest.mark.validate
+
+ROOT = Path(__file__).parents[2] / "vignettes"
+PAGE, KEPT = ROOT / "validation" / "effects-of-people-and-sites.md", ROOT / "_executed" / "effects-of-people.jsonl"
+SETS, COMBINED, DIFFER = 200, 200, 50
+"""Data sets of people with several rows, of sites that agree, and of sites that differ."""
+
+EPSILONS = (1.0, 0.3)
+AT_SITES = (2.0, 0.6)
+
+COVERAGE = (0.93, 0.97)
+"""Of intervals, within two and a half Monte-Carlo standard errors."""
+
+BETWEEN = 0.88
+"""Least coverage where a variance between nine sites is estimated: limits are normal, as those of the method are."""
+
+SIZE = 0.05
+"""Of Cochran's Q."""
+
+
+def _row(*cells):
+    return "| " + " | ".join(cells) + " |"
+
+
+@pytest.fixture(scope="module")
+def page():
+    lines = [
+        "# Effects of people with several rows, and of several sites, measured",
+        "",
+        f"hdpstats {hdp.__version__}, {datetime.now(UTC):%Y-%m-%d}, written by `make validate`. Half of epsilon is for "
+        f"the propensity model. {PUBLIC} public people, who are treated by another rule. *Sets* are data sets; in "
+        "brackets stands the simulation error.",
+        "",
+        OF_THE_MODEL,
+        "",
+    ]
+    yield lines
+    if len(lines) > 8:
+        PAGE.write_text("\n".join(lines), encoding="utf-8")
+
+
+def _measured(of):
+    """Return the number of sets, root mean squared and mean error, reported error, and coverage."""
+    errors, count = of["error"], len(of["error"])
+    rmse, reported = float(np.sqrt(np.mean(errors**2))), float(np.sqrt(np.mean(of["std error"] ** 2)))
+    return count, rmse, float(errors.mean()), reported, float(of["covered"].mean())
+
+
+def _cells(count, rmse, mean, reported, covered):
+    unsure = f"{mean:.4f} ({rmse / np.sqrt(count):.4f})"
+    return (str(count), f"{rmse:.4f}", unsure, f"{reported:.4f}", f"{covered:.3f} ({share_error(0.95, count):.3f})")
+
+
+def _margin(count):
+    return 2.5 * float(share_error(COVERAGE[0], count))
+
+
+def test_intervals_of_effects_of_people_hold_the_truth(page):
+    page += [
+        "## People with several rows",
+        "",
+        f"{PEOPLE:,} people with 1 to {MOST} rows, whose outcomes go together. Errors are of the difference of the "
+        "weighted means of people's means, or shares of rows; coverage is of 95 % intervals.",
+        "",
+        _row("people", "epsilon", "sets", "RMSE", "mean error", "reported", "coverage"),
+        _row(*["---"] * 7),
+    ]
+    off = []
+    for visits, epsilon in product(VISITS, EPSILONS):
+        found = _measured(resumed(KEPT, f"{visits} {epsilon}", SETS, one_data_set, visits, epsilon))
+        page.append(_row(visits.name, f"{epsilon:g}", *_cells(*found)))
+        count, rmse, mean, reported, covered = found
+        far = abs(mean) > 0.15 * reported + 2.5 * rmse / np.sqrt(count)
+        wide = visits.told and covered > COVERAGE[1] + _margin(count)
+        if far or wide or covered < COVERAGE[0] - _margin(count):
+            off.append((visits.name, epsilon))
+    page += ["", "Where public rows do not say whose they are, limits are those of single outcomes: wide enough.", ""]
+    assert not off
+
+
+def test_combined_effects_hold_the_truth_and_q_finds_no_more_than_chance(page):
+    numbers = ", ".join(f"{count:,}" for _, count, _ in SITES)
+    page += [
+        "## Sites that treat by different rules",
+        "",
+        f"Sites of {numbers} people, each with a propensity model of its own and epsilon at each site; nine of them, "
+        "three of each, where differences differ, with a standard deviation of 0.05. Errors of a ratio are of its "
+        "logarithm. *Q below 0.05*: how often the sites' p-value is. *tau*: the mean standard deviation found.",
+        "",
+        _row("sites", "epsilon", "sets", "RMSE", "mean error", "reported", "coverage", "Q below 0.05", "tau"),
+        _row(*["---"] * 9),
+    ]
+    off = []
+    for sites, epsilon in product(SEPARATE, AT_SITES):
+        alike = sites.apart == 0.0
+        of = resumed(KEPT, f"{sites} {epsilon}", COMBINED if alike else DIFFER, one_combination, sites, epsilon)
+        found = _measured(of)
+        count, rmse, mean, reported, covered = found
+        differ = float(of["differ"].mean())
+        unsure = f"{differ:.3f} ({share_error(SIZE, count):.3f})" if alike else f"{differ:.3f}"
+        page.append(_row(sites.name, f"{epsilon:g}", *_cells(*found), unsure, f"{of['tau'].mean():.3f}"))
+        far = abs(mean) > 0.25 * reported + 2.5 * rmse / np.sqrt(count)
+        least = COVERAGE[0] if alike else BETWEEN
+        too_often = alike and differ > SIZE + 2.5 * float(share_error(SIZE, count))
+        if far or too_often or covered < least - _margin(count):
+            off.append((sites.name, epsilon))
+    page += [""]
+    assert not off
