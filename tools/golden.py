@@ -43,7 +43,9 @@ def main() -> int:
     account.export(folder / "export.json")
     _exchange(folder, calls.site(path, first, signing_key=key), key)
     _closed(path)
-    write_visits(folder)
+    for name in calls.SETS_OF_CALLS:
+        write_set(folder, name)
+    _combined(folder)
     print(
         f"{folder} written on {datetime.datetime.now(datetime.UTC).date()}: {sorted(p.name for p in folder.iterdir())}"
     )
@@ -59,13 +61,22 @@ def _closed(path: Path) -> None:
         leftover.unlink()
 
 
-def write_visits(folder: Path) -> None:
-    """Ask about people with several rows, and keep the ledger and the results."""
-    path = folder / "visits.db"
-    data = calls.visits(path)
-    for name, call in calls.CALLS_OF_VISITS.items():
-        call(data).to_json(folder / f"{name}.json")
+def write_set(folder: Path, name: str) -> None:
+    """Ask a set of calls on an account of its own, and keep the ledger and the results."""
+    path = folder / f"{name}.db"
+    open_study, asked = calls.SETS_OF_CALLS[name]
+    data = open_study(path, create=True)
+    for kept, call in asked.items():
+        call(data).to_json(folder / f"{kept}.json")
     _closed(path)
+
+
+def _combined(folder: Path) -> None:
+    """Keep two effects of different people combined."""
+    first, second = (
+        hdp.TreatmentEffect.from_json(folder / f"{name}.json") for name in ("effect", "weighted_visits_effect")
+    )
+    hdp.combine_effects({"A": first, "B": second}).to_json(folder / "combined_effect.json")
 
 
 def _exchange(folder: Path, site: hdp.LocalSite, key: SigningKey) -> None:

@@ -41,8 +41,7 @@ def study(private):
 
 def effect(data):
     """Return a treatment effect, with the propensity model that it rests on."""
-    weighting = hdp.propensity("hormon ~ age", data, epsilon=2).weights("overlap")
-    return hdp.treatment_effect("event3 ~ hormon", data, weighting, epsilon=0.5)
+    return hdp.treatment_effect("event3 ~ hormon", data, weights(data), epsilon=0.5)
 
 
 CALLS = {
@@ -83,6 +82,43 @@ CALLS_OF_VISITS = {
     "visits_describe": lambda data: hdp.describe(data, ["age", "size"], epsilon=0.5),
 }
 """What is asked about people with several rows; all results are kept as files."""
+
+
+def weighted(path, **options):
+    """Return a study of people who are asked about with weights by propensity, on an account of its own."""
+    account = hdp.Ledger(path, dataset="weighted", **TOTAL, **options)
+    return study(hdp.LocalSite(hdp.datasets.load_rotterdam().iloc[::2], schema=SCHEMA, ledger=account))
+
+
+def weights(data):
+    """Return the weights that calls about weighted people rest on."""
+    return hdp.propensity("hormon ~ age", data, epsilon=2).weights("overlap")
+
+
+CALLS_OF_WEIGHTED = {
+    "weighted_logit": lambda data: hdpf.logit("event3 ~ hormon", data, weighting=weights(data)).fit(epsilon=0.5),
+    "weighted_linear": lambda data: hdpf.linear("nodes ~ hormon", data, weighting=weights(data)).fit(
+        epsilon=0.5, mechanism="output"
+    ),
+    "weighted_hazard": lambda data: hdpf.hazard(
+        "Surv(time, event) ~ hormon", data, intervals=6, link="cloglog", weighting=weights(data)
+    ).fit(epsilon=0.5),
+    "weighted_balance": lambda data: hdp.describe(data, ["age"], weighting=weights(data), epsilon=0.5),
+    "weighted_survfit": lambda data: hdpf.survfit(
+        "Surv(time, event) ~ hormon", data, times=6, weighting=weights(data)
+    ).fit(epsilon=0.5),
+}
+"""What is asked about weighted people, and in `CALLS_OF_WEIGHTED_VISITS` about those with several rows."""
+CALLS_OF_WEIGHTED_VISITS = {
+    "weighted_visits_effect": effect,
+    **{name.replace("_", "_visits_"): call for name, call in CALLS_OF_WEIGHTED.items() if "hazard" not in name},
+}
+SETS_OF_CALLS = {
+    "visits": (visits, CALLS_OF_VISITS),
+    "weighted": (weighted, CALLS_OF_WEIGHTED),
+    "weighted_visits": (visits, CALLS_OF_WEIGHTED_VISITS),
+}
+"""By the name of a ledger: the study that is asked, and the calls, of which all results are kept."""
 
 
 def releases(result):

@@ -35,6 +35,7 @@ from hdpstats.sites import messages, recipes
 from tests.golden import calls
 
 VERSIONS = sorted(each for each in Path(calls.__file__).parent.iterdir() if (each / "ledger.db").exists())
+KINDS = {"balance": hdp.Balance, "survfit": hdp.SurvivalCurves, "effect": hdp.TreatmentEffect}
 READ = {
     "logit": hdp.Result,
     "rounds": hdp.Result,
@@ -43,6 +44,9 @@ READ = {
     "effect": hdp.TreatmentEffect,
     **dict.fromkeys(calls.CALLS_OF_VISITS, hdp.Result),
     "visits_describe": Description,
+    **{name: KINDS.get(name.rpartition("_")[2], hdp.Result) for name in calls.CALLS_OF_WEIGHTED},
+    **{name: KINDS.get(name.rpartition("_")[2], hdp.Result) for name in calls.CALLS_OF_WEIGHTED_VISITS},
+    "combined_effect": hdp.CombinedEffect,
 }
 FIRST = next(iter(calls.TERMS))
 
@@ -100,12 +104,14 @@ def test_the_same_calls_are_answered_from_the_ledger_for_nothing(version, ledger
     assert before.charged.epsilon > 3
 
 
-def test_calls_about_people_with_several_rows_are_answered_from_the_ledger_for_nothing(version, tmp_path):
-    data = calls.visits(Path(shutil.copy(version / "visits.db", tmp_path / "visits.db")), create=False)
+@pytest.mark.parametrize("name", calls.SETS_OF_CALLS)
+def test_calls_of_further_ledgers_are_answered_from_the_ledger_for_nothing(version, tmp_path, name):
+    open_study, asked = calls.SETS_OF_CALLS[name]
+    data = open_study(Path(shutil.copy(version / f"{name}.db", tmp_path / f"{name}.db")), create=False)
     before, entries = data.ledger.balance, data.ledger.verify().entries
-    for name, call in calls.CALLS_OF_VISITS.items():
-        stored = READ[name].from_json(version / f"{name}.json")
-        assert calls.releases(call(data)) == calls.releases(stored), name
+    for kept, call in asked.items():
+        stored = READ[kept].from_json(version / f"{kept}.json")
+        assert calls.releases(call(data)) == calls.releases(stored), kept
     assert (data.ledger.balance, data.ledger.verify().entries) == (before, entries)
     assert before.charged.epsilon > 2.5
 
