@@ -96,6 +96,7 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
             options=frozenset(
                 {"intervals", "baseline", "df", "knots", "link", "cap", "weights", "offset", "row_norm"},
             ),
+            weighted=MAY,
         ),
         "distribution": Kind(open=hdpf.distribution, options=frozenset({"family", "ranges"})),
         "survfit": Kind(

@@ -311,7 +311,7 @@ def request(
     epsilon
         What the answer may cost each person. A treatment effect takes ``propensity_formula`` and
         ``propensity_epsilon`` besides, for the propensity model that is fitted first; ``"logit"``, ``"linear"``,
-        ``"poisson"``, ``"survfit"`` and ``"describe"`` may, and are then of people weighted by it (``weighting=``).
+        ``"poisson"``, ``"hazard"``, ``"survfit"`` and ``"describe"`` may, and are then of people weighted by it.
         A propensity model that was released before costs nothing.
     attach_public
         Whether the public rows are in the file; else it names them by their SHA-256, and whoever answers it, and

@@ -33,6 +33,7 @@ WEIGHTED = {
     "weighted logit": ("logit", "event ~ y", BY_PROPENSITY),
     "weighted linear": ("linear", "secret ~ y * x", BY_PROPENSITY | {"replicate": 2}),
     "weighted poisson": ("poisson", "k ~ y", BY_PROPENSITY),
+    "weighted hazard": ("hazard", "Surv(time, event) ~ y", BY_PROPENSITY | {"intervals": 6}),
     "weighted curves": ("survfit", "Surv(time, event) ~ y", BY_PROPENSITY | {"times": (6, 12, 24)}),
     "balance": ("describe", ["x", "g", "k"], BY_PROPENSITY | {"replicate": 2}),
 }

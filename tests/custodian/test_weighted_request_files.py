@@ -24,6 +24,9 @@ LATER = {
     "weighted logit": lambda study, w: hdpf.logit("event ~ y", study, weighting=w).fit(epsilon=1),
     "weighted linear": lambda study, w: hdpf.linear("secret ~ y * x", study, weighting=w).fit(epsilon=1, replicate=2),
     "weighted poisson": lambda study, w: hdpf.poisson("k ~ y", study, weighting=w).fit(epsilon=1),
+    "weighted hazard": lambda study, w: hdpf.hazard("Surv(time, event) ~ y", study, intervals=6, weighting=w).fit(
+        epsilon=1
+    ),
     "weighted curves": lambda study, w: hdpf.survfit(
         "Surv(time, event) ~ y", study, times=(6, 12, 24), weighting=w
     ).fit(epsilon=1),
