@@ -14,7 +14,7 @@ import pytest
 from hdpstats._base import compiled as compiling
 from hdpstats._base.compiled import compiled, kept_code
 from hdpstats.families.hazard import kernels, raked
-from hdpstats.raking import people
+from hdpstats.public import squares
 
 CALLED = """
 from hdpstats._base.compiled import compiled
@@ -171,7 +171,7 @@ def test_the_first_fit_on_a_machine_says_that_it_compiles_and_the_next_one_does_
 
 def test_what_reordered_loops_call_is_a_part_of_each():
     """Of a function of its own there would be two versions, and which one runs depends on what was compiled when."""
-    for module in (kernels, raked, people):
+    for module in (kernels, raked, squares):
         loops = {
             name: each for name, each in vars(module).items() if getattr(each, "targetoptions", {}).get("fastmath")
         }
