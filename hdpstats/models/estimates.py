@@ -232,7 +232,8 @@ def _estimable(
     sites = [InformedPoint(part=part, information=each.information) for part, each in zip(parts, read, strict=True)]
 
     def without(estimate: Estimate, few: BoolArray) -> Estimate:
-        unclear = not_estimable(estimate.bse.to_numpy() / CLEARLY, public, T=T)
+        errors: FloatArray = np.asarray(estimate.bse, dtype=np.float64)
+        unclear = not_estimable(errors / CLEARLY, public, T=T)
         return estimate.without(few & unclear, words=FEW_PERSONS)
 
     alone, pooled = few_persons(sites, public, T=T)
