@@ -37,13 +37,12 @@ from hdpstats.models import (
     Quantile,
     hybrid_weights,
     importance_weights,
-    propensity,
 )
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.geometry import PointColumn, PointSpace
 from hdpstats.records.overlap_weights import OverlapWeights
 from hdpstats.records.query import Query, Release
-from hdpstats.results.propensity import Weighting
+from hdpstats.results.propensity import Propensity, Weighting
 from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
@@ -304,7 +303,7 @@ def _first_rows(study: Study) -> Any:
 
 def _weighting(study: Study) -> Weighting:
     """Return weights at invented coefficients: those of the last person's first two kinds of cells are nearly 1."""
-    public = propensity("y ~ x1", study).fit_public().weights()
+    public = Propensity.of(Logit.of_first_rows("y ~ x1", study).fit_public()).weights()
     record = OverlapWeights(formula="y ~ x1", columns=("y", "x1"), coefficients=(0.1, -1.0))
     return replace(public, record=record, stands_in=True)
 
