@@ -42,6 +42,7 @@ from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.geometry import PointColumn, PointSpace
 from hdpstats.records.overlap_weights import OverlapWeights
 from hdpstats.records.query import Query, Release
+from hdpstats.results.propensity import Propensity, Weighting
 from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
@@ -300,6 +301,22 @@ def _first_rows(study: Study) -> Any:
     return Logit.of_first_rows("y ~ x1", study)
 
 
+def _weighting(study: Study) -> Weighting:
+    """Return weights at invented coefficients: those of the last person's first two kinds of cells are nearly 1."""
+    public = Propensity.of(Logit.of_first_rows("y ~ x1", study).fit_public()).weights()
+    record = OverlapWeights(formula="y ~ x1", columns=("y", "x1"), coefficients=(0.1, -1.0))
+    return replace(public, record=record, stands_in=True)
+
+
+def _weighted(study: Study) -> Any:
+    """Return a model of weighted people; where they have several rows its outcome is a person's mean."""
+    return Logit.from_formula("event ~ y", study, weighting=_weighting(study))
+
+
+def _weighted_linear(study: Study) -> Any:
+    return Linear.from_formula("k ~ y", study, weighting=_weighting(study))
+
+
 def _linear(study: Study) -> Any:
     return Linear.from_formula("k ~ x1 + g", study)
 
@@ -472,6 +489,8 @@ def _made() -> Iterator[tuple[str, str | None, str, Callable[[Study], Query | No
     yield "objective", "multinomial", "with the Hessian", _fit(_multinomial, objective(), se_share=0.2)
     yield "objective", "regression", "normal noise", _fit(_many, objective(), se_share=0, delta=1e-3)
     yield "objective", "regression", "first rows of people", _fit(_first_rows, objective(), se_share=0)
+    yield "objective", "regression", "weighted people", _fit(_weighted, objective(), se_share=0)
+    yield "objective", "regression", "weighted people, linear", _fit(_weighted_linear, objective(), se_share=0)
     yield "objective", "regression", "linear", _fit(_linear, objective(), se_share=0)
     yield "objective", "regression", "Huber", _fit(_huber, objective(), se_share=0)
     yield "objective", "regression", "Poisson", _fit(_poisson, objective(), se_share=0)

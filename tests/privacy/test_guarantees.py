@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from hdpstats.audit import guarantees, record_and_replay
-from hdpstats.audit.cases import CASES, SETTINGS, asked, computed, offered, people
+from hdpstats.audit.cases import CASES, ROWS_OF_A_PERSON, SETTINGS, asked, computed, offered, people
 from hdpstats.audit.guarantees import checked
 from hdpstats.audit.noise_laws import ExactLaw
 from hdpstats.audit.noise_mechanisms import SamplerAudit, sampler_audits
 from hdpstats.audit.page import page
+from hdpstats.families.regression.bounds import RegressionPersonLoss
 from hdpstats.mechanisms import base, registry
 from hdpstats.privacy.budget import MechanismName
 from hdpstats.privacy.proof_index import PROOFS
@@ -63,6 +64,19 @@ def test_people_of_several_rows_are_replayed_too(name):
     row = checked(case, SEVERAL[0], asked(case, SEVERAL[0]), pairs_of_each=2, plant=False)
     assert row.holds
     assert row.share > 0.0
+
+
+def test_weighted_people_of_several_rows_count_once(monkeypatch):
+    """As they do not where a site takes all rows of each, in place of one with the mean outcome."""
+    name = "objective, regression, weighted people"
+    (case,) = (case for case in CASES if case.name == name)
+    question = of(name, setting=SEVERAL[0])
+    assert question.query.model.averaged == ROWS_OF_A_PERSON
+    row = checked(case, SEVERAL[0], question, pairs_of_each=1, plant=False)
+    assert row.holds
+    assert row.share > 0.9
+    monkeypatch.setattr(RegressionPersonLoss, "_used", lambda _self, table: table)
+    assert not checked(case, SEVERAL[0], question, pairs_of_each=1, plant=False).holds
 
 
 def test_planted_mistakes_are_caught():

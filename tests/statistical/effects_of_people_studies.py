@@ -1,4 +1,4 @@
-"""Simulated studies of effects of people with several rows, and of effects of separate sites that are combined."""
+"""Simulated studies of people with several rows and of separate sites: effects, weighted regressions, combinations."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,9 +6,11 @@ from functools import cache
 
 import numpy as np
 import pandas as pd
-from scipy.special import expit
+from scipy.special import expit, logit
+from scipy.stats import poisson
 
 import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
 
 PEOPLE, PUBLIC, MOST = 2_000, 200, 4
 SITES = (("A", 1_500, -0.4), ("B", 1_500, 0.4), ("C", 3_000, 0.0))
@@ -22,6 +24,19 @@ SCHEMA = hdp.Schema(
     k=hdp.Continuous(0, 10),
 )
 FORMULA = "a ~ x1 + x2"
+LARGEST = 10
+"""Where counts are cut."""
+
+
+def count_rate(eta: np.ndarray) -> np.ndarray:
+    """Return the expected number, before it is cut."""
+    return np.exp(0.5 + 0.5 * eta)
+
+
+MEANS = {"y": expit, "count": lambda eta: sum(poisson.sf(k, count_rate(eta)) for k in range(LARGEST))}
+"""Mean outcomes at a predictor, of those that are drawn from it."""
+LINKS = {"logit": logit, "linear": np.asarray, "poisson": np.log}
+"""From means to the scale of coefficients."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +48,7 @@ class Visits:
     name : str
         What a page calls them.
     outcome : str
-        ``y``, binary, or ``k``, a number.
+        ``y``, binary, ``k``, a number, or ``count``, where ``k`` is one.
     ill : bool
         Whether the ill come more often: the number of rows says something of the outcome.
     later : bool
@@ -70,7 +85,7 @@ class Visits:
                 "x1": X[person, 0],
                 "x2": X[person, 1],
                 "y": (rng.random(n) < expit(eta)).astype(float),
-                "k": np.clip(4.0 + eta + rng.normal(size=n), 0, 10),
+                "k": self._numbers(rng, eta),
             }
         )
         if self.later:
@@ -78,6 +93,17 @@ class Visits:
             frame["x1"] = np.where(first, frame["x1"], rng.uniform(-3, 3, n))
         frame.loc[rng.random(n) < self.missing, ["y", "k"]] = np.nan
         return frame if self.told or not public else frame.drop(columns="id")
+
+    def _numbers(self, rng: np.random.Generator, eta: np.ndarray) -> np.ndarray:
+        """Return what ``k`` is of rows with a predictor."""
+        if self.outcome == "count":
+            return np.minimum(rng.poisson(count_rate(eta)), LARGEST).astype(float)
+        return np.clip(4.0 + eta + rng.normal(size=len(eta)), 0, 10)
+
+    @property
+    def column(self) -> str:
+        """The column of the outcome."""
+        return "y" if self.outcome == "y" else "k"
 
     @staticmethod
     def predictor(X: np.ndarray, own: np.ndarray, a: np.ndarray | float) -> np.ndarray:
@@ -87,12 +113,16 @@ class Visits:
     @property
     def truth(self) -> float:
         """The difference of the weighted means of people's means."""
-        return truth_of(self.outcome)
+        untreated, treated = means_of(self.outcome)
+        return treated - untreated
 
 
 @cache
-def truth_of(outcome: str) -> float:
-    """Return it by an average over 400,000 people; how many rows one has does not change the mean of a person."""
+def means_of(outcome: str) -> tuple[float, float]:
+    """Return the weighted means of people's means had all been untreated, and treated.
+
+    They are averages over 400,000 people; how many rows one has does not change the mean of a person.
+    """
     rng = np.random.default_rng(1)
     X, own = rng.normal(size=(400_000, 2)).clip(-3, 3), rng.normal(0.0, 0.9, 400_000)
     e = expit(-0.3 + X @ np.array([0.7, -0.5]))
@@ -100,9 +130,9 @@ def truth_of(outcome: str) -> float:
     for arm in (0.0, 1.0):
         eta = Visits.predictor(X, own, arm)
         noise = rng.normal(size=len(eta))
-        mean = expit(eta) if outcome == "y" else np.clip(4.0 + eta + noise, 0, 10)
-        means.append(np.average(mean, weights=e * (1 - e)))
-    return float(means[1] - means[0])
+        mean = MEANS[outcome](eta) if outcome in MEANS else np.clip(4.0 + eta + noise, 0, 10)
+        means.append(float(np.average(mean, weights=e * (1 - e))))
+    return means[0], means[1]
 
 
 VISITS = (
@@ -115,11 +145,11 @@ VISITS = (
 )
 
 
-def one_data_set(visits: Visits, epsilon: float, seed: int) -> Mapping[str, float]:
-    """Return how far the difference is from the truth, what is reported, and whether intervals hold it."""
-    rng = np.random.default_rng(80_000 + seed)
+def study_of(visits: Visits, epsilon: float, seed: int) -> hdp.Study:
+    """Return a study of such people, with a budget of epsilon."""
+    rng = np.random.default_rng(seed)
     private, public = (visits.people(rng, n, public=other) for n, other in ((PEOPLE, False), (PUBLIC, True)))
-    study = hdp.Study(
+    return hdp.Study(
         private=private,
         public=public,
         schema=SCHEMA,
@@ -128,12 +158,60 @@ def one_data_set(visits: Visits, epsilon: float, seed: int) -> Mapping[str, floa
         max_rows_per_unit=MOST,
         n_max=PEOPLE,
     )
+
+
+def one_data_set(visits: Visits, epsilon: float, seed: int) -> Mapping[str, float]:
+    """Return how far the difference is from the truth, what is reported, and whether intervals hold it."""
+    study = study_of(visits, epsilon, 80_000 + seed)
     weighting = hdp.propensity(FORMULA, study, epsilon=epsilon / 2).weights()
-    row = hdp.treatment_effect(f"{visits.outcome} ~ a", study, weighting, epsilon=epsilon / 2).tidy().iloc[2]
+    row = hdp.treatment_effect(f"{visits.column} ~ a", study, weighting, epsilon=epsilon / 2).tidy().iloc[2]
     return {
         "error": row.estimate - visits.truth,
         "std error": row.std_error,
         "covered": float(row.conf_low <= visits.truth <= row.conf_high),
+    }
+
+
+@dataclass(frozen=True)
+class Regression:
+    """A weighted regression of people with several rows on their treatment: of means of their outcomes.
+
+    Attributes
+    ----------
+    model : str
+        A name of `hdpstats.formula.api`.
+    visits : Visits
+        The people.
+    """
+
+    model: str
+    visits: Visits
+
+    @property
+    def truth(self) -> float:
+        """The treatment's coefficient among weighted people: a difference of the means by arm, under the link."""
+        untreated, treated = LINKS[self.model](np.array(means_of(self.visits.outcome)))
+        return float(treated - untreated)
+
+
+REGRESSIONS = tuple(
+    Regression(model, Visits("a tenth of outcomes missing", outcome=outcome, missing=0.1))
+    for model, outcome in (("logit", "y"), ("linear", "k"), ("poisson", "count"))
+)
+
+
+def one_regression(regression: Regression, epsilon: float, seed: int) -> Mapping[str, float]:
+    """Return how far the treatment's coefficient is from the truth, what is reported, and whether limits hold it."""
+    visits = regression.visits
+    study = study_of(visits, epsilon, 120_000 + seed)
+    weighting = hdp.propensity(FORMULA, study, epsilon=epsilon / 2).weights()
+    model = getattr(hdpf, regression.model)(f"{visits.column} ~ a", study, weighting=weighting)
+    fit = model.fit(epsilon / 2)
+    (low, high), truth = fit.conf_int().loc["a"], regression.truth
+    return {
+        "error": fit.params["a"] - truth,
+        "std error": fit.bse["a"],
+        "covered": float(low <= truth <= high),
     }
 
 

@@ -1,4 +1,4 @@
-"""Effects of people with several rows, and combined effects of sites, as shown in ``vignettes/validation``.
+"""Effects and regressions of people with several rows, and combined effects of sites: ``vignettes/validation``.
 
 Run by ``make validate``. ``HDPSTATS_SETS`` is the largest number of data sets of a setting; what was simulated is kept,
 so that a study that was interrupted goes on where it ended.
@@ -16,26 +16,31 @@ from tests.statistical.effects_of_people_studies import (
     MOST,
     PEOPLE,
     PUBLIC,
+    REGRESSIONS,
     SEPARATE,
     SITES,
     VISITS,
     one_combination,
     one_data_set,
+    one_regression,
 )
-from tests.statistical.monte_carlo import OF_THE_MODEL, resumed, share_error
+from tests.statistical.monte_carlo import OF_THE_MODEL, ratios, resumed, share_error
 
 pytestmark = pytest.mark.validate
 
 ROOT = Path(__file__).parents[2] / "vignettes"
 PAGE, KEPT = ROOT / "validation" / "effects-of-people-and-sites.md", ROOT / "_executed" / "effects-of-people.jsonl"
-SETS, COMBINED, DIFFER = 200, 200, 50
-"""Data sets of people with several rows, of sites that agree, and of sites that differ."""
+SETS, REGRESSED, COMBINED, DIFFER = 200, 200, 200, 50
+"""Data sets of people with several rows, of their regressions, of sites that agree, and of sites that differ."""
 
 EPSILONS = (1.0, 0.3)
 AT_SITES = (2.0, 0.6)
 
 COVERAGE = (0.93, 0.97)
 """Of intervals, within two and a half Monte-Carlo standard errors."""
+
+REPORTED = (0.92, 1.11)
+"""The reported error over the root mean squared one: about those with which normal errors have such coverage."""
 
 BETWEEN = 0.88
 """Least coverage where a variance between nine sites is estimated: limits are normal, as those of the method are."""
@@ -102,6 +107,41 @@ def test_intervals_of_effects_of_people_hold_the_truth(page):
             off.append((visits.name, epsilon))
     page += ["", "Where public rows do not say whose they are, limits are those of single outcomes: wide enough.", ""]
     assert not off
+
+
+def test_weighted_regressions_of_people_err_as_they_report(page):
+    page += [
+        "## Weighted regressions of people with several rows",
+        "",
+        f"`hdpf.logit`, `linear` and `poisson` with `weighting=`, `outcome ~ treatment`, of {PEOPLE:,} people with 1 "
+        f"to {MOST} rows, whose outcomes go together, a tenth of them missing. Errors are of the treatment's "
+        "coefficient, against that of the same equation of means of 400,000 people weighted by their true chance of "
+        f"treatment; coverage is of 95 % intervals. *Sets* are those of {REGRESSED} in which the fit does not say that "
+        "the coefficient is not estimable. *Ratio* is the reported error over the RMSE.",
+        "",
+        _row("model", "true", "epsilon", "sets", "RMSE", "mean error", "reported", "coverage", "ratio"),
+        _row(*["---"] * 9),
+    ]
+    off = []
+    for regression, epsilon in product(REGRESSIONS, EPSILONS):
+        of = resumed(KEPT, f"{regression} {epsilon}", REGRESSED, one_regression, regression, epsilon)
+        known = np.isfinite(of["error"])
+        of = {name: each[known] for name, each in of.items()}
+        count, rmse, mean, reported, covered = found = _measured(of)
+        ratio, unsure = map(float, ratios(of["std error"], of["error"]))
+        head = (regression.model, f"{regression.truth:.3f}", f"{epsilon:g}")
+        page.append(_row(*head, *_cells(*found), f"{ratio:.2f} ({unsure:.2f})"))
+        within = _within(covered, COVERAGE, *(float(share_error(each, count)) for each in COVERAGE))
+        as_reported = _within(ratio, REPORTED, unsure, unsure)
+        if not (within and as_reported) or abs(mean) > 0.15 * reported + 2.0 * rmse / np.sqrt(count):
+            off.append((regression.model, epsilon))
+    page += ["", "Errors of logarithms have long tails: a few large ones move an RMSE, and the ratio with it.", ""]
+    assert not off
+
+
+def _within(value, limits, below, above):
+    """Whether a value is within limits, but for two Monte-Carlo standard errors."""
+    return limits[0] - 2.0 * below <= value <= limits[1] + 2.0 * above
 
 
 def test_combined_effects_hold_the_truth_and_q_finds_no_more_than_chance(page):

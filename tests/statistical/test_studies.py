@@ -117,6 +117,11 @@ def of_weighted_regression():
     return effects_studies.one_regression(effects_studies.REGRESSIONS[0], LARGE, 3)["covered"]
 
 
+def of_weighted_regressions_of_people():
+    regressions = effects_of_people_studies.REGRESSIONS
+    return [effects_of_people_studies.one_regression(each, LARGE, 3)["covered"] for each in regressions]
+
+
 def of_weighted_hazards():
     return weighted_hazards_studies.one_hazards(weighted_hazards_studies.HAZARDS[0], LARGE, 3)["covered"]
 
@@ -152,6 +157,7 @@ COVERED = {
     "treatment effect": lambda: of_effect(effects_studies.DESIGNS[0]),
     "effects of people and sites": of_people_and_sites,
     "weighted regression": of_weighted_regression,
+    "weighted regressions of people": of_weighted_regressions_of_people,
     "weighted hazards": of_weighted_hazards,
     "adjusted curves": lambda: of_adjusted_curves(adjusted_curves_studies.DESIGNS[0]),
     "adjusted curves of two causes": lambda: of_adjusted_curves(adjusted_curves_studies.DESIGNS[-1]),
