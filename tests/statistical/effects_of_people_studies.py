@@ -216,10 +216,10 @@ DIFFERENCE = 0.1
 
 
 @cache
-def reported_effects(count: int) -> tuple[hdp.TreatmentEffect, ...]:
-    """Return effects of so many sites, of which the errors that they report are used, and no values."""
+def reported_effects() -> tuple[hdp.TreatmentEffect, ...]:
+    """Return effects of nine sites, of which the errors that they report are used, and no values."""
     found = []
-    for place in range(count):
+    for place in range(9):
         sites, rng = Sites("reported", "risk difference"), np.random.default_rng(70_000 + place)
         private = sites.rows(rng, FEW[place % len(FEW)], SITES[place % len(SITES)][2], 0.0)
         study = hdp.Study(
@@ -234,7 +234,7 @@ def one_average(count: int, tau: float, between: str, seed: int) -> Mapping[str,
     """Return what `one_combination` does, of sites whose differences are drawn: own ones, and errors as reported."""
     rng = np.random.default_rng([seed, count, round(1000 * tau)])
     effects = []
-    for effect in reported_effects(count):
+    for effect in reported_effects()[:count]:
         errors = effect.estimate.distribution
         place = effect.estimate.terms.index("risk difference")
         size = np.interp(rng.random(), errors.levels, errors.quantiles[:, place])

@@ -23,6 +23,7 @@ from tests.statistical.effects_of_people_studies import (
     one_average,
     one_combination,
     one_data_set,
+    reported_effects,
 )
 from tests.statistical.monte_carlo import OF_THE_MODEL, resumed, share_error
 
@@ -150,6 +151,7 @@ def test_limits_of_an_average_of_sites_that_differ_hold_it(page):
         _row("between", "sites", "apart", "sets", "RMSE", "mean error", "reported", "coverage", "width", "tau"),
         _row(*["---"] * 10),
     ]
+    reported_effects()  # which processes that are forked have, then
     off = []
     for between, sites, apart in (*product(("paule_mandel",), NUMBERS, APART), ("dersimonian_laird", 3, 0.1)):
         key = f"{between} {sites} {apart} {STUDENT}"
