@@ -28,6 +28,12 @@ the factor: then :math:`(\hat\theta - \theta) / s` follows Student's distributio
 estimates are normal (Hartung and Knapp 2001; Sidik and Jonkman 2002). With equal weights it is the one-sample t
 interval. It needs no model of the variance within a site, and privacy noise is in it without being mentioned.
 
+**Intervals from an estimated variance between sites.** With :math:`w_i = 1 / (v_i + \tau^2)` and an estimate of
+:math:`\tau^2` from few sites, normal limits at the variance :math:`1 / \sum_i w_i` are too narrow. Instead that is
+multiplied by :math:`\max(1, q)`, where :math:`q = Q(\tau^2) / (M - 1)` is 1 at Paule and Mandel's estimate unless
+that is 0, and limits are Student's with ``M - 1`` degrees of freedom (Knapp and Hartung 2003). Their quantiles are
+never below those that the combination with :math:`\tau^2 = 0` has by its model.
+
 **Do the sites agree?** Cochran's Q, with the noise that is known counted, and its distribution drawn. With private-only
 estimates :math:`u_j` of ``k`` sites, their covariances :math:`V_j` (sampling and noise) and the inverse-variance mean
 :math:`u`,
@@ -44,7 +50,8 @@ References
 ----------
 R. C. Paule, J. Mandel (1982), Consensus values and weighting factors. R. DerSimonian, N. Laird (1986), Meta-analysis in
 clinical trials. J. Hartung, G. Knapp (2001), On tests of the overall treatment effect in meta-analysis with normally
-distributed responses. K. Sidik, J. N. Jonkman (2002), A simple confidence interval for meta-analysis.
+distributed responses. K. Sidik, J. N. Jonkman (2002), A simple confidence interval for meta-analysis. G. Knapp,
+J. Hartung (2003), Improved tests for a random effects meta-regression with a single covariate.
 """
 
 from collections.abc import Sequence
@@ -53,7 +60,7 @@ from typing import Final, final
 
 import numpy as np
 import scipy
-from scipy.special import ndtr, stdtrit
+from scipy.special import ndtr, ndtri, stdtrit
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
@@ -259,23 +266,36 @@ def from_spread(
     terms: tuple[str, ...],
     degrees: int,
     common: FloatArray | None = None,
+    alike: Estimate | None = None,
 ) -> Estimate:
     """Return a combination whose variances (p,) came from the spread of the sites.
 
     Correlations, and which share of a variance is privacy noise, are those of the model. What sites have in common
     (p, p) is in no spread: it is added, and counts as if it had Student's distribution too, whose tails are heavier.
+    No quantile of the error is below that of ``alike``, an estimate of the same terms, where one is given.
     """
     shared = np.zeros_like(part.privacy) if common is None else common @ common.T
     stretch = np.sqrt(variances / part.variances)
     factor = np.outer(stretch, stretch)
+    distribution = student(np.sqrt(variances + np.diag(shared)), degrees=degrees)
     return Estimate(
         label=label,
         terms=terms,
         values=part.values,
         sampling=part.sampling * factor,
         privacy=part.privacy * factor + shared,
-        distribution=student(np.sqrt(variances + np.diag(shared)), degrees=degrees),
+        distribution=distribution if alike is None else _no_less(distribution, alike),
     )
+
+
+def _no_less(distribution: ErrorDistribution, than: Estimate) -> ErrorDistribution:
+    """Return the distribution with quantiles that are no smaller than those of an estimate's error."""
+    levels, own = distribution.levels, than.distribution
+    if own is None:
+        least = np.outer(ndtri(0.5 + levels / 2.0), than.bse.to_numpy())
+    else:
+        least = np.column_stack([np.interp(levels, own.levels, column) for column in own.quantiles.T])
+    return replace(distribution, quantiles=np.maximum(distribution.quantiles, least))
 
 
 def from_model(part: SiteSummary, *, label: str, terms: tuple[str, ...]) -> Estimate:

@@ -108,7 +108,7 @@ def _together(own: Guarantee, release: EvaluationRelease, result: Result) -> Gua
         return own
     both = own.resting_on(*fitted.as_parts(OWN), own="the evaluation")
     sites = max(own.sites, fitted.sites, len(mine | theirs))
-    return replace(both, most_rows=max(own.most_rows, fitted.most_rows), sites=sites)
+    return replace(both.with_rows_of([fitted]), sites=sites)
 
 
 def _belonging(spec: ModelSpec, result: object) -> Result:

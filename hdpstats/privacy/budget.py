@@ -365,6 +365,9 @@ class Guarantee:
         The word for one of those protected, such as "person".
     most_rows
         The largest number of rows of one of them that a release uses. All of them are protected together.
+    all_rows
+        True where a column names those protected and one row of each is used: the others are protected with it. None,
+        which JSON leaves out, where ``most_rows`` says it, or every row is somebody else's.
     sites
         How many sites took part. The guarantee is for those who are at one of them only.
     parts
@@ -379,6 +382,7 @@ class Guarantee:
     most_rows: int = 1
     sites: int = 1
     parts: Annotated[tuple[Part, ...] | None, LEFT_OUT] = None
+    all_rows: Annotated[bool | None, LEFT_OUT] = None
 
     def as_parts(self, what: str, releases: tuple[str, ...] = ()) -> tuple[Part, ...]:
         """Return its parts; of a guarantee without parts the only one, called ``what``."""
@@ -408,13 +412,28 @@ class Guarantee:
     @property
     def protected(self) -> str:
         """Who is protected, for tables: 'one person', or 'one person (at most 5 rows)'."""
-        rows = "" if self.most_rows == 1 else f" (at most {self.most_rows} rows)"
+        rows = f" ({self._rows_used})" if self.is_of_all_rows else ""
         return f"one {self.unit}{rows}" + (f", at one of {self.sites} sites only" if self.sites > 1 else "")
 
     @property
     def neighbours(self) -> str:
         """Which data sets are neighbours, in plain words."""
-        return self.relation.between(self.unit, most_rows=self.most_rows)
+        return self.relation.between(self.unit, of_all_rows=self.is_of_all_rows)
+
+    @property
+    def is_of_all_rows(self) -> bool:
+        """Whether somebody may have several rows, which are protected together: a column says whose a row is."""
+        return self.most_rows > 1 or bool(self.all_rows)
+
+    def with_rows_of(self, others: Sequence["Guarantee"]) -> "Guarantee":
+        """Return the guarantee for as many rows of somebody as the largest of it and others protects."""
+        most = max(each.most_rows for each in (self, *others))
+        named = any(each.is_of_all_rows for each in (self, *others))
+        return replace(self, most_rows=most, all_rows=True if named and most == 1 else None)
+
+    @property
+    def _rows_used(self) -> str:
+        return "all rows, of which one is used" if self.most_rows == 1 else f"at most {self.most_rows} rows"
 
     @property
     def pair(self) -> str:
@@ -444,7 +463,7 @@ class Guarantee:
             else (f"This release is {kind}")
         )
         rest = "" if self.delta == 0 else f", plus an additional probability of at most {decimal(self.delta)}"
-        rows = "" if self.most_rows == 1 else f", with at most {self.most_rows} rows"
+        rows = f", with {self._rows_used}" if self.is_of_all_rows else ""
         where = "" if self.sites == 1 else f"Records are at {self.sites} sites, and each {self.unit} is at one only. "
         return (
             f"{what}. The protected unit is one {self.unit}{rows}: {self.neighbours}. {where}"
@@ -479,7 +498,12 @@ def as_pair(spend: Spend) -> Spend:
 
 
 def guarantee(
-    events: Iterable[PrivacyEvent], *, relation: Relation, unit: str = "person", most_rows: int = 1
+    events: Iterable[PrivacyEvent],
+    *,
+    relation: Relation,
+    unit: str = "person",
+    most_rows: int = 1,
+    of_all_rows: bool = False,
 ) -> Guarantee:
     """Return the guarantee of everything that ran inside one fit.
 
@@ -490,9 +514,18 @@ def guarantee(
     relation, unit, most_rows
         Who is protected: the neighbouring relation, the word for one of those protected, and the largest number of
         rows that one of them may have.
+    of_all_rows
+        Whether a column says whose a row is, also where one row of each is used.
     """
     pair = as_pair(total(events))
-    return Guarantee(epsilon=pair.epsilon, delta=pair.delta, relation=relation, unit=unit, most_rows=most_rows)
+    return Guarantee(
+        epsilon=pair.epsilon,
+        delta=pair.delta,
+        relation=relation,
+        unit=unit,
+        most_rows=most_rows,
+        all_rows=True if of_all_rows and most_rows == 1 else None,
+    )
 
 
 def over_data_sets(guarantees: Sequence[tuple[frozenset[str], Guarantee]]) -> Guarantee:
@@ -526,10 +559,9 @@ def over_data_sets(guarantees: Sequence[tuple[frozenset[str], Guarantee]]) -> Gu
     ]
     whole = [_sum(list(parts.values())) for parts in together.values()]
     return replace(
-        guarantees[0][1],
+        guarantees[0][1].with_rows_of([guarantee for _, guarantee in guarantees]),
         epsilon=max(part.epsilon for part in whole),
         delta=max(part.delta for part in whole),
-        most_rows=max(guarantee.most_rows for _, guarantee in guarantees),
         parts=tuple(largest) if any(guarantee.parts for _, guarantee in guarantees) else None,
     )
 
@@ -556,9 +588,8 @@ def over_sites(guarantees: Sequence[Guarantee]) -> Guarantee:
     """
     first = guarantees[0]
     return replace(
-        first,
+        first.with_rows_of(guarantees),
         epsilon=max(guarantee.epsilon for guarantee in guarantees),
         delta=max(guarantee.delta for guarantee in guarantees),
-        most_rows=max(guarantee.most_rows for guarantee in guarantees),
         sites=len(guarantees),
     )

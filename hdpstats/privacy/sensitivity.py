@@ -133,19 +133,16 @@ class Relation(StrEnum):
         """
         return 2 if self is Relation.REPLACE_ONE else 1
 
-    def between(self, unit: str, *, most_rows: int = 1) -> str:
-        """Say the relation in plain words for a kind of unit with one record, or with several rows that count as one.
+    def between(self, unit: str, *, of_all_rows: bool = False) -> str:
+        """Say the relation in plain words for a kind of unit with one record, or with rows that count as one record.
 
-        >>> Relation.ADD_OR_REMOVE_ONE.between("patient", most_rows=5)
+        >>> Relation.ADD_OR_REMOVE_ONE.between("patient", of_all_rows=True)
         'data sets are neighbours when all rows of one patient are added or taken away; their number is not public'
         """
-        if most_rows == 1:
-            what, verb = f"one {unit}'s record", "is"
-        else:
-            what, verb = f"all rows of one {unit}", "are"
+        what, verb = (f"all rows of one {unit}", "are") if of_all_rows else (f"one {unit}'s record", "is")
         if self is Relation.REPLACE_ONE:
-            other = "any other" if most_rows == 1 else f"those of any other {unit}"
-            size = "their size is public" if most_rows == 1 else "how many rows these are is protected too"
+            other = f"those of any other {unit}" if of_all_rows else "any other"
+            size = "how many rows these are is protected too" if of_all_rows else "their size is public"
             return f"data sets are neighbours when {what} {verb} exchanged for {other}; {size}"
         return f"data sets are neighbours when {what} {verb} added or taken away; their number is not public"
 

@@ -9,6 +9,14 @@ with the variances :math:`v_i` of one contrast at the sites, and :math:`\tau^2` 
 and :math:`Q = \sum_i (\theta_i - \hat\theta)^2 / v_i` with :math:`\tau^2 = 0`; its p-value is from draws of the sites'
 errors (`hdpstats.inference.meta_analysis`). It is post-processing of what the sites released, and costs nothing.
 
+Where :math:`\tau^2` is estimated, limits and p-values are Student's with as many degrees of freedom as there are sites
+less one, at the variance :math:`\max(1, q) / \sum_i w_i` with Hartung and Knapp's ``q``: normal limits take the
+estimate for the truth, and of three sites that differ held theirs 84 times in 100. Else they are those of drawn errors.
+
+Weights are one over *estimated* variances, with which ratios of few events go: by chance fewer of them among the
+untreated make a ratio and the variance of its logarithm larger. Of risks of .03 to .04, at an epsilon of 2 to 3,
+logarithms of combined ratios were .06 to .13 too small.
+
 Errors of sites are taken to be independent: nobody is at two of them. What public rows tell wrongly of outcomes is the
 same everywhere, and takes part in standard errors alone.
 """
@@ -16,7 +24,7 @@ same everywhere, and takes part in standard errors alone.
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final, final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, final
 
 import numpy as np
 import pandas as pd
@@ -34,11 +42,13 @@ from hdpstats.inference.meta_analysis import (
     between_variances,
     combined,
     from_model,
+    from_spread,
     part_of,
+    spread_variance,
 )
 from hdpstats.privacy.budget import Guarantee
 from hdpstats.records import codec
-from hdpstats.records.codec import Record
+from hdpstats.records.codec import LEFT_OUT, Record
 from hdpstats.records.estimate import CochranQ, ErrorDistribution, Estimate
 from hdpstats.records.saved import Saved
 from hdpstats.results.aggregated import BETWEEN_WORDS, guarantees_in_words
@@ -129,6 +139,9 @@ class CombinedEffect(Reported, Saved):
         The standard deviation between sites.
     agreement : tuple of CochranQ
         Of each contrast, whether sites differ by more than sampling and noise explain.
+    degrees : int or None
+        Of freedom of Student's limits, where a variance between sites was estimated; None where limits are those of the
+        sites' own errors.
 
     Examples
     --------
@@ -164,6 +177,7 @@ class CombinedEffect(Reported, Saved):
     weights: FloatArray
     tau: FloatArray
     agreement: tuple[CochranQ, ...]
+    degrees: Annotated[int | None, LEFT_OUT] = None
 
     def tidy(self, conf_level: float = 0.95) -> pd.DataFrame:
         """Return a row per effect.
@@ -255,14 +269,15 @@ class CombinedEffect(Reported, Saved):
             if self.between is None
             else f"a variance between sites was estimated ({BETWEEN_WORDS[self.between]})"
         )
+        limits = "" if self.degrees is None else f" Limits and p-values are {self._student()}."
         costs = "; ".join(f"{site.name}: {site.guarantee}" for site in self.sites)
         formulas = list(dict.fromkeys(site.propensity for site in self.sites))
         models = formulas[0] if len(formulas) == 1 else "; ".join(formulas)
         return (
             f"The effect of {self.treatment} on {self.outcome} was estimated at each of {len(self.sites)} sites, among "
             f"its people weighted by overlap weights from a propensity model of its own ({models}), and combined by "
-            f"inverse variance: {how}. Differences were combined as they are, ratios by their logarithms. Sites' "
-            f"differences had Cochran's Q = {found.statistic:.2f} on {found.df} degrees of freedom "
+            f"inverse variance: {how}.{limits} Differences were combined as they are, ratios by their logarithms. "
+            f"Sites' differences had Cochran's Q = {found.statistic:.2f} on {found.df} degrees of freedom "
             f"({p_equals(found.pvalue)}; I2 {percent(found.i2)}). Standard errors count sampling, the estimation of "
             f"the weights and all privacy noise. The releases of each site kept differential privacy: {costs}. "
             f"Combining them read released numbers alone. Computed with hdpstats {__version__}."
@@ -270,6 +285,7 @@ class CombinedEffect(Reported, Saved):
 
     def _report(self, alpha: float = 0.05) -> Report:
         table, floor = self.tidy(1.0 - alpha), self.estimate.p_floor
+        tested = "P>|z|" if self.degrees is None else "P>|t|"
         rows = [
             [
                 *(number(row[name], 3) for name in ("estimate", "std_error")),
@@ -283,7 +299,7 @@ class CombinedEffect(Reported, Saved):
             heading=f"Effect of {self.treatment} on {self.outcome}, of {len(self.sites)} sites",
             blocks=[
                 named_values(self._head()),
-                columns(["estimate", "std err", "P>|z|", *limit_headers(alpha)], table["effect"].tolist(), rows),
+                columns(["estimate", "std err", tested, *limit_headers(alpha)], table["effect"].tolist(), rows),
                 self._agreement_block(),
                 self._sites_block(alpha),
             ],
@@ -316,9 +332,18 @@ class CombinedEffect(Reported, Saved):
             ("Weight, in people:", f"{sum(site.weight for site in self.sites):.0f}"),
             ("Sites:", BETWEEN_WORDS[self.between].replace("parameters", "effect")),
         ]
+        own = "from the errors of the sites: sampling and privacy noise"
+        rows += [("Limits:", own if self.degrees is None else self._student())]
         rows += stored_rows([each for site in self.sites for each in site.data_sets])
         words = guarantees_in_words([(site.accounts, site.guarantee) for site in self.sites])
         return rows + [("" if place else "Privacy:", each) for place, each in enumerate(words)]
+
+    def _student(self) -> str:
+        freedom = "1 degree" if self.degrees == 1 else f"{self.degrees} degrees"
+        return (
+            f"by Student's distribution with {freedom} of freedom (Hartung and Knapp), never narrower than for sites "
+            "that have the same effect"
+        )
 
     def __repr__(self) -> str:
         return f"<effect of {self.treatment} on {self.outcome}, of {len(self.sites)} sites>"
@@ -340,8 +365,9 @@ def combine_effects(
         Results of `hdpstats.api.treatment_effect` by name of the site; those of a list are called 1, 2, .... All are of
         the same outcome and treatment; nobody is in two of them (effects of one account are refused).
     between
-        How a variance between sites is estimated: ``"paule_mandel"`` or ``"dersimonian_laird"``. None takes sites to
-        have the same effect.
+        How a variance between sites is estimated: ``"paule_mandel"`` or ``"dersimonian_laird"``. Limits are Student's
+        then, with one degree of freedom less than there are sites (Hartung and Knapp): 13 standard errors to each side
+        for two sites, 4.3 for three, 2.8 for five. None takes sites to have the same effect.
 
     Returns
     -------
@@ -366,23 +392,41 @@ def combine_effects(
     squares = np.zeros(values.shape[1])
     if method is not None:
         squares = between_variances([values], [variances], method=method)
-    parts = alone if method is None else [part.apart(squares, rng) for part in alone]
-    precisions = 1.0 / (variances + squares)
-    weights = precisions / precisions.sum(axis=0)
-    together = combined(parts, weights=np.array([np.diag(each) for each in weights]))
+    weights, alike = _shares(variances + squares), combined(alone, weights=_diagonal(_shares(variances)))
+    estimate = from_model(alike, label="all sites", terms=members[0].estimate.terms)
+    if method is not None:
+        together = combined([part.apart(squares, rng) for part in alone], weights=_diagonal(weights))
+        estimate = from_spread(
+            together,
+            np.maximum(spread_variance(values, weights), together.variances),
+            label=estimate.label,
+            terms=estimate.terms,
+            degrees=len(members) - 1,
+            alike=estimate,
+        )
     first = next(iter(_named(effects).values()))
     return CombinedEffect(
         outcome=first.outcome,
         treatment=first.treatment,
         binary=first.is_binary,
         label=f"{first.schema.label(first.outcome)}, {_arms(first)}",
-        estimate=from_model(together, label="all sites", terms=members[0].estimate.terms),
+        estimate=estimate,
         sites=members,
         between=method,
         weights=weights,
         tau=np.sqrt(squares),
         agreement=agreement(alone),
+        degrees=None if method is None else len(members) - 1,
     )
+
+
+def _shares(variances: FloatArray) -> FloatArray:
+    """Return weights in proportion to one over variances (k, p), 1 in sum."""
+    return np.asarray((1.0 / variances) / (1.0 / variances).sum(axis=0))
+
+
+def _diagonal(weights: FloatArray) -> FloatArray:
+    return np.array([np.diag(each) for each in weights])
 
 
 def _arms(effect: TreatmentEffect) -> str:

@@ -557,10 +557,9 @@ def _not_protected(guarantee: Guarantee | None, *, used_public_rows: bool) -> li
     if guarantee is None:
         return facts
     if guarantee.relation is Relation.REPLACE_ONE:
-        several = guarantee.most_rows > 1
         facts.append(
             "the declared number of people; how many there are, and how many rows, is protected"
-            if several
+            if guarantee.is_of_all_rows
             else "the number of private records: it is public under replace_one"
         )
     return [*facts, *_ALWAYS_PUBLIC]

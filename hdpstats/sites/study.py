@@ -324,7 +324,8 @@ def site_facts_of(study: Study, records: int) -> SiteFacts:
 def guarantee_of(study: Study, *releases: Release | None) -> Guarantee:
     """Return what was charged for releases of a site to each of its people, together."""
     events = [event for release in releases for event in charged_events(release)]
-    return guarantee(events, relation=study.relation, most_rows=study.most_rows)
+    of_all_rows = study.unit is not None
+    return guarantee(events, relation=study.relation, most_rows=study.most_rows, of_all_rows=of_all_rows)
 
 
 def people_of(study: Study, n: object) -> int:

@@ -190,15 +190,19 @@ def test_r_has_the_weighted_regression_of_public_rows(study) -> None:
 
 
 @pytest.fixture(scope="module")
-def combined(effect: hdp.TreatmentEffect) -> hdp.CombinedEffect:
+def pair(effect: hdp.TreatmentEffect) -> tuple[hdp.TreatmentEffect, hdp.TreatmentEffect]:
     rows = hdp.datasets.load_rotterdam().sample(1500, random_state=1)
     study = hdp.Study(private=rows, public=hdp.datasets.load_gbsg(), schema=SCHEMA, budget=hdp.Budget(epsilon=8))
     weighting = hdp.propensity(FORMULA, study, epsilon=2).weights()
-    other = hdp.treatment_effect("event ~ hormon", study, weighting, epsilon=2)
-    return hdp.combine_effects({"A": effect, "B": other})
+    return effect, hdp.treatment_effect("event ~ hormon", study, weighting, epsilon=2)
 
 
-def test_r_has_the_combined_effect_of_python(effect, combined, tmp_path) -> None:
+@pytest.fixture(scope="module")
+def combined(pair) -> hdp.CombinedEffect:
+    return hdp.combine_effects(dict(zip("AB", pair, strict=True)))
+
+
+def test_r_has_the_combined_effect_of_python(effect, pair, combined, tmp_path) -> None:
     same(r_bridge.call("as.data.frame", combined), combined.tidy())
     same(r_bridge.call("function(x) generics::tidy(x, conf.level = 0.9)", combined), combined.tidy(0.9))
     glanced = r_bridge.call("function(x) generics::glance(x)", combined)
@@ -210,6 +214,12 @@ def test_r_has_the_combined_effect_of_python(effect, combined, tmp_path) -> None
     r_bridge.call("function(x, path) dp_write_effect(x, path)", combined, str(tmp_path / "combined.json"))
     read = r_bridge.call("function(path) as.data.frame(dp_read_combined_effect(path))", str(tmp_path / "combined.json"))
     same(read, combined.tidy())
+    apart = hdp.combine_effects(dict(zip("AB", pair, strict=True)), between="paule_mandel")
+    found = r_bridge.call(
+        'function(a, b) as.data.frame(dp_combine_effects(list(A = a, B = b), between = "paule_mandel"))', *pair
+    )
+    same(found, apart.tidy())  # Student's limits, of one degree of freedom
+    assert "1 degree of freedom" in r_bridge.call("function(x) summary(x)$text", apart)
     with pytest.raises(hdp.HdpError, match="different people"):
         r_bridge.call("function(x) dp_combine_effects(list(A = x, B = x))", effect)
 

@@ -1,7 +1,7 @@
 """Simulated studies of people with several rows and of separate sites: effects, weighted regressions, combinations."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -282,5 +282,48 @@ def one_combination(sites: Sites, epsilon: float, seed: int) -> Mapping[str, flo
         "std error": float(row.std_error / row.estimate if log is np.log else row.std_error),
         "covered": float(row.conf_low <= sites.truth <= row.conf_high),
         "differ": float(row.Q_p_value < 0.05),
+        "tau": float(row.tau),
+    }
+
+
+FEW = (800, 1_500, 600)
+"""People at each of the sites whose errors are drawn from what the sites report, in turn."""
+
+DIFFERENCE = 0.1
+"""The mean of such sites' differences."""
+
+
+@cache
+def reported_effects() -> tuple[hdp.TreatmentEffect, ...]:
+    """Return effects of nine sites, of which the errors that they report are used, and no values."""
+    found = []
+    for place in range(9):
+        sites, rng = Sites("reported", "risk difference"), np.random.default_rng(70_000 + place)
+        private = sites.rows(rng, FEW[place % len(FEW)], SITES[place % len(SITES)][2], 0.0)
+        study = hdp.Study(
+            private=private, public=sites.rows(rng, PUBLIC, 0.2, 0.0), schema=SCHEMA, budget=hdp.Budget(epsilon=10)
+        )
+        weighting = hdp.propensity(FORMULA, study, epsilon=5).weights()
+        found.append(hdp.treatment_effect("y ~ a", study, weighting, epsilon=5))
+    return tuple(found)
+
+
+def one_average(count: int, tau: float, between: str, seed: int) -> Mapping[str, float]:
+    """Return what `one_combination` does, of sites whose differences are drawn: own ones, and errors as reported."""
+    rng = np.random.default_rng([seed, count, round(1000 * tau)])
+    effects = []
+    for effect in reported_effects()[:count]:
+        errors = effect.estimate.distribution
+        place = effect.estimate.terms.index("risk difference")
+        size = np.interp(rng.random(), errors.levels, errors.quantiles[:, place])
+        values = effect.estimate.values.copy()
+        values[place] = DIFFERENCE + tau * rng.normal() + rng.choice([-1.0, 1.0]) * size
+        effects.append(replace(effect, estimate=replace(effect.estimate, values=values)))
+    row = hdp.combine_effects(effects, between=between).tidy().iloc[0]
+    return {
+        "error": float(row.estimate - DIFFERENCE),
+        "std error": float(row.std_error),
+        "covered": float(row.conf_low <= DIFFERENCE <= row.conf_high),
+        "width": float(row.conf_high - row.conf_low),
         "tau": float(row.tau),
     }

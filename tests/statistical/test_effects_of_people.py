@@ -13,6 +13,7 @@ import pytest
 
 import hdpstats.api as hdp
 from tests.statistical.effects_of_people_studies import (
+    FEW,
     MOST,
     PEOPLE,
     PUBLIC,
@@ -20,9 +21,11 @@ from tests.statistical.effects_of_people_studies import (
     SEPARATE,
     SITES,
     VISITS,
+    one_average,
     one_combination,
     one_data_set,
     one_regression,
+    reported_effects,
 )
 from tests.statistical.monte_carlo import OF_THE_MODEL, ratios, resumed, share_error
 
@@ -42,8 +45,11 @@ COVERAGE = (0.93, 0.97)
 REPORTED = (0.92, 1.11)
 """The reported error over the root mean squared one: about those with which normal errors have such coverage."""
 
-BETWEEN = 0.88
-"""Least coverage where a variance between nine sites is estimated: limits are normal, as those of the method are."""
+NUMBERS, APART, AVERAGES = (2, 3, 5, 9), (0.0, 0.05, 0.1), 400
+"""Sites, standard deviations between them, and data sets, where limits at an estimated one are measured."""
+
+STUDENT = "Student's limits"
+"""What tells apart what was kept before limits at an estimated variance between sites were Student's."""
 
 SIZE = 0.05
 """Of Cochran's Q."""
@@ -159,16 +165,46 @@ def test_combined_effects_hold_the_truth_and_q_finds_no_more_than_chance(page):
     off = []
     for sites, epsilon in product(SEPARATE, AT_SITES):
         alike = sites.apart == 0.0
-        of = resumed(KEPT, f"{sites} {epsilon}", COMBINED if alike else DIFFER, one_combination, sites, epsilon)
+        key = f"{sites} {epsilon}" if sites.between is None else f"{sites} {epsilon} {STUDENT}"
+        of = resumed(KEPT, key, COMBINED if alike else DIFFER, one_combination, sites, epsilon)
         found = _measured(of)
         count, rmse, mean, reported, covered = found
         differ = float(of["differ"].mean())
         unsure = f"{differ:.3f} ({share_error(SIZE, count):.3f})" if alike else f"{differ:.3f}"
         page.append(_row(sites.name, f"{epsilon:g}", *_cells(*found), unsure, f"{of['tau'].mean():.3f}"))
         far = abs(mean) > 0.25 * reported + 2.5 * rmse / np.sqrt(count)
-        least = COVERAGE[0] if alike else BETWEEN
         too_often = alike and differ > SIZE + 2.5 * float(share_error(SIZE, count))
-        if far or too_often or covered < least - _margin(count):
+        if far or too_often or covered < COVERAGE[0] - _margin(count):
             off.append((sites.name, epsilon))
     page += [""]
+    assert not off
+
+
+def test_limits_of_an_average_of_sites_that_differ_hold_it(page):
+    numbers = ", ".join(f"{count:,}" for count in FEW)
+    page += [
+        "## A variance between sites",
+        "",
+        f"Sites of {numbers} people in turn, epsilon 10 at each. Their own differences have a standard deviation "
+        "(*apart*), and errors are drawn as the sites report them. *Width* is the median one of limits.",
+        "",
+        _row("between", "sites", "apart", "sets", "RMSE", "mean error", "reported", "coverage", "width", "tau"),
+        _row(*["---"] * 10),
+    ]
+    reported_effects()  # which processes that are forked have, then
+    off = []
+    for between, sites, apart in (*product(("paule_mandel",), NUMBERS, APART), ("dersimonian_laird", 3, 0.1)):
+        key = f"{between} {sites} {apart} {STUDENT}"
+        of = resumed(KEPT, key, AVERAGES, one_average, sites, apart, between)
+        found = _measured(of)
+        width, tau = float(np.median(of["width"])), float(of["tau"].mean())
+        page.append(_row(between, str(sites), f"{apart:g}", *_cells(*found), f"{width:.3f}", f"{tau:.3f}"))
+        if found[-1] < COVERAGE[0] - 2.0 * float(share_error(COVERAGE[0], found[0])):
+            off.append((between, sites, apart))
+    page += [
+        "",
+        "Limits of two sites are 12.7 standard errors to each side, those of three 4.3: they hold the mean, and say "
+        "little.",
+        "",
+    ]
     assert not off

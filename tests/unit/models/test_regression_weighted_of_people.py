@@ -135,7 +135,13 @@ def test_both_relations_and_one_row_of_each_are_answered(relation):
     weighting = hdp.propensity("a ~ x", study, epsilon=4.0).weights()
     fit = hdpf.linear("k ~ a", study, weighting=weighting).fit(epsilon=4.0)
     assert fit.facts.averaged == 1
-    assert "over 1 row at most" in " ".join(str(fit.summary()).split())
+    text = " ".join(str(fit.summary()).split())
+    assert "over 1 row at most" in text
+    assert "one person (all rows, of which one is used)" in text
+    assert "all rows of one person are" in fit.guarantee.statement()
+    assert "size is public" not in fit.guarantee.statement() + text
+    assert "number of private records: it is public" not in str(fit.disclosure())
+    assert str(hdp.Result.from_json(fit.to_json()).summary()) == str(fit.summary())
     assert abs(fit.params["a"] - 1.0) < 6 * fit.bse["a"]
 
 

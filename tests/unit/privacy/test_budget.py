@@ -15,6 +15,7 @@ from hdpstats.privacy.budget import (
     Spend,
     decimal,
     guarantee,
+    over_data_sets,
     over_sites,
     release_epsilon,
     total,
@@ -128,6 +129,29 @@ def test_a_statement_speaks_of_all_rows_of_a_person() -> None:
     assert "all rows of one patient are exchanged for those of any other patient" in stated.statement()
     assert "their number is not public" in replace(stated, relation=Relation.ADD_OR_REMOVE_ONE).statement()
     assert replace(stated, most_rows=1).protected == "one patient"
+
+
+def test_a_statement_speaks_of_all_rows_of_a_person_of_whom_one_is_used() -> None:
+    # Fails where one row used is taken for one row that somebody has, whose number would be public.
+    stated = guarantee([COUNT], relation=Relation.REPLACE_ONE, unit="patient", of_all_rows=True)
+    assert stated.protected == "one patient (all rows, of which one is used)"
+    assert (
+        "The protected unit is one patient, with all rows, of which one is used: data sets are neighbours when all "
+        "rows of one patient are exchanged for those of any other patient; how many rows these are is protected too."
+    ) in stated.statement()
+    assert from_dict(Guarantee, to_dict(stated)) == stated
+    added = replace(stated, relation=Relation.ADD_OR_REMOVE_ONE)
+    assert "all rows of one patient are added or taken away" in added.statement()
+    alone = guarantee([COUNT], relation=Relation.REPLACE_ONE, unit="patient")
+    several = guarantee([COUNT], relation=Relation.REPLACE_ONE, unit="patient", most_rows=5, of_all_rows=True)
+    assert several == guarantee([COUNT], relation=Relation.REPLACE_ONE, unit="patient", most_rows=5)
+    for each in (alone, several):  # files hold what they held
+        assert "all_rows" not in to_dict(each)
+    for pair in ((alone, stated), (stated, alone)):
+        assert over_sites(pair).is_of_all_rows
+        assert over_data_sets([(frozenset({"a"}), pair[0]), (frozenset({"b"}), pair[1])]).is_of_all_rows
+    assert over_sites([stated, several]).protected == "one patient (at most 5 rows), at one of 2 sites only"
+    assert not over_sites([alone, alone]).is_of_all_rows
 
 
 def test_a_statement_tells_the_factor() -> None:

@@ -1,14 +1,16 @@
 """Effects of separate sites in one: by hand, kept, drawn, stated and refused."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.special import chdtrc, expit
+from scipy.special import chdtrc, expit, stdtr, stdtrit
 
 import hdpstats.api as hdp
-from hdpstats.inference.meta_analysis import SiteSummary, agreement
+from hdpstats.inference.meta_analysis import SiteSummary, agreement, from_spread
+from hdpstats.records.estimate import ErrorDistribution, Estimate
 
 SCHEMA = hdp.Schema(
     a=hdp.Binary(complete=True, labels=("control", "drug")),
@@ -88,6 +90,77 @@ def test_a_variance_between_sites_widens_what_differs(effects):
     assert apart.tidy()["estimate"].iloc[0] == pytest.approx(np.average(values, weights=w))
     assert hdp.combine_effects(other, between="dersimonian_laird").tau[0] > 0.05
     assert "variance by Paule and Mandel" in str(apart.summary())
+
+
+def given(effect, difference, variance):
+    """Return an effect whose difference, and the variance of that, are given."""
+    own = effect.estimate
+    values, sampling = own.values.copy(), np.diag(np.full(len(own.values), variance))
+    values[2] = difference
+    known = dataclasses.replace(
+        own, values=values, sampling=sampling, privacy=np.zeros_like(sampling), distribution=None
+    )
+    return dataclasses.replace(effect, estimate=known)
+
+
+@pytest.mark.parametrize("between", ["paule_mandel", "dersimonian_laird"])
+def test_limits_at_an_estimated_variance_between_sites_are_students(effects, between):
+    values, variances = np.array([-0.12, -0.10, 0.3]), np.array([0.0001, 0.0004, 0.01])
+    known = zip(effects.items(), values, variances, strict=True)
+    found = hdp.combine_effects({name: given(each, value, v) for (name, each), value, v in known}, between=between)
+    w = 1 / (variances + found.tau[0] ** 2)
+    mean = np.average(values, weights=w)
+    q = np.sum(w * (values - mean) ** 2) / 2  # Hartung and Knapp; 1 at the estimate of Paule and Mandel
+    assert q == pytest.approx(1.0) if between == "paule_mandel" else q > 5.0
+    error = np.sqrt(max(1.0, q) / w.sum())
+    for level in (0.8, 0.95):
+        row, half = found.tidy(level).iloc[0], stdtrit(2, 0.5 + level / 2) * error
+        assert row.std_error == pytest.approx(error)
+        assert [row.conf_low, row.conf_high] == pytest.approx([mean - half, mean + half], rel=1e-3)
+    p = 2 * stdtr(2, -abs(mean) / error)
+    assert row.p_value == pytest.approx(p, abs=0.002)
+    low, high = found.tidy(1 - row.p_value)[["conf_low", "conf_high"]].iloc[0]  # limits at level 1 - p end at 0
+    assert min(abs(low), abs(high)) < 0.01 * (high - low)
+    text = " ".join(str(found.summary()).split())
+    assert "Limits: by Student's distribution with 2 degrees of freedom (Hartung and Knapp)" in text
+    assert "P>|t|" in text
+    assert "Student's distribution with 2 degrees of freedom" in found.methods_text()
+    kept = hdp.CombinedEffect.from_json(found.to_json())
+    pd.testing.assert_frame_equal(kept.tidy(), found.tidy())
+    assert str(kept.summary()) == str(found.summary())
+
+
+def test_no_limits_are_narrower_than_if_sites_had_the_same_effect(effects, found):
+    for chosen in (effects, dict(list(effects.items())[:2])):
+        alike, apart = hdp.combine_effects(chosen), hdp.combine_effects(chosen, between="paule_mandel")
+        assert apart.degrees == len(chosen) - 1
+        assert (apart.estimate.bse >= alike.estimate.bse * (1 - 1e-12)).all()
+        for level in (0.01, 0.3, 0.5, 0.9, 0.95, 0.99, 0.999):
+            widths = [(each.estimate.conf_int(1 - level) @ [-1.0, 1.0]).to_numpy() for each in (alike, apart)]
+            assert (widths[1] >= widths[0] * (1 - 1e-9)).all()
+    text = " ".join(str(found.summary()).split())
+    assert found.degrees is None
+    assert "degrees" not in json.loads(found.to_json())
+    assert "Limits: from the errors of the sites: sampling and privacy noise" in text
+
+
+def test_errors_with_heavier_tails_than_students_keep_their_quantiles():
+    # A site whose error is nearly always small and seldom huge: its 0.999 quantile is beyond 20 standard errors.
+    levels = np.array([0.0, 0.9, 0.999])
+    heavy = ErrorDistribution(levels=levels, quantiles=np.array([[0.0], [0.1], [400.0]]))
+    own = Estimate(
+        label="all sites",
+        terms=("difference",),
+        values=np.zeros(1),
+        sampling=np.eye(1),
+        privacy=np.zeros((1, 1)),
+        distribution=heavy,
+    )
+    part = SiteSummary(values=np.zeros(1), sampling=np.eye(1), privacy=np.zeros((1, 1)), errors=None)
+    for alike, expected in ((own, 400.0), (dataclasses.replace(own, distribution=None), stdtrit(4, 0.9995))):
+        found = from_spread(part, np.ones(1), label="all sites", terms=("difference",), degrees=4, alike=alike)
+        assert found.distribution.half_width(0.999)[0] == pytest.approx(expected, rel=0.02)
+        assert found.distribution.half_width(0.9)[0] == pytest.approx(stdtrit(4, 0.95), rel=0.01)
 
 
 def test_numbers_and_lists_are_combined_too():
