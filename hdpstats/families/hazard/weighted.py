@@ -43,6 +43,7 @@ from functools import cached_property, lru_cache
 from typing import Final, final
 
 import numpy as np
+from scipy.optimize import isotonic_regression
 
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.families.hazard.outcomes import SurvivalOutcomes, followed_as_public
@@ -178,15 +179,17 @@ class WeightedHazards(OverlapSide):
     def followed_as(self, known: CohortMoments | None) -> "WeightedHazards":
         """Return the same people, of whom such shares are at risk as are known of the private ones.
 
-        Between the times of a description they are on lines, and they never grow.
+        Shares that never grow are those nearest to the released ones, whose noise is alike (isotonic regression): the
+        running minimum of noisy shares would be too small. Between the times of a description they are on lines.
         """
         moments = () if known is None else known.of(MomentKind.AT_RISK)
         told = {each.time: each.value for each in moments if each.time > 0}
         if not told:
             return self
         times = np.array([0.0, *sorted(told)])
-        shares = np.clip([1.0, *(told[time] for time in sorted(told))], 0.0, 1.0)
-        return replace(self, at_risk=np.interp(self.own.starts, times, np.minimum.accumulate(shares)))
+        falling = isotonic_regression([told[time] for time in sorted(told)], increasing=False).x
+        shares = np.clip([1.0, *falling], 0.0, 1.0)
+        return replace(self, at_risk=np.interp(self.own.starts, times, shares))
 
     def expected(self, theta: FloatArray) -> ExpectedScores:
         """Return what is expected of scores at ``theta``, over all follow-ups."""
