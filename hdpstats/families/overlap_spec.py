@@ -19,6 +19,11 @@ FROM_WEIGHTED = (
     "given covariates are taken to be distributed as theirs."
 )
 
+FROM_WEIGHTED_FOLLOWED = (
+    "Predicted from public people who stand for the private ones, weighted by the released propensity model: "
+    "follow-up, and outcomes given covariates, are taken to be distributed as theirs."
+)
+
 COUNTS_ONCE = "evaluate counts each person once, and this model is of weighted people (weighting=)"
 
 

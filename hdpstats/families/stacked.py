@@ -26,6 +26,7 @@ from scipy.special import expit
 from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats.inference.overlap_errors import WeightedPeople
 from hdpstats.public.moments import Moments, PublicSide, averaged
+from hdpstats.records.averages import CohortMoments
 
 
 @final
@@ -102,6 +103,10 @@ class OverlapSide(PublicSide, ABC):
         """Return the same people, of whom the propensity model has more than take part."""
         changed: Any = self
         return cast(Self, replace(changed, share=share))
+
+    def followed_as(self, known: CohortMoments | None) -> Self:  # noqa: ARG002
+        """Return the same people, followed as is known of the private ones; of regressions nobody is followed."""
+        return self
 
     def coupled(self, scores: ExpectedScores) -> FloatArray:
         """Return ``B`` (D, p)."""

@@ -128,10 +128,15 @@ def averaged_variables(spec: ModelSpec) -> AveragedVariables | None:
     from their size, which public rows tell. For hazards with late entry, strata or several rows of a person nothing is
     asked: shares of people at risk do not tell there how many begin an interval, in which stratum, with which
     covariates. Without public rows those of a regression's covariates tell which noise would hide its Hessian.
+
+    Of covariates of people who are weighted by their chance of treatment the propensity model's description has told:
+    with the shares at risk, which are of these people unweighted, that of treated ones is asked for alone, since a
+    description has a column.
     """
     told = spec.averaged_times
     known = {*spec.outcome, *spec.extra}
-    variables = tuple(sorted({name for name in spec.needs if name not in known}))
+    needs = spec.needs if spec.overlap is None else (spec.overlap.treatment,)
+    variables = tuple(sorted({name for name in needs if name not in known}))
     if told is None or not variables:
         return None
     time, times = told

@@ -175,6 +175,8 @@ class PointMechanism(FitMechanism):
         for each in points.given.values():
             noise = self.noise_of(each.query, each.release, spec.person_loss(each.query.model))
             side = spec.side(each.query.model)
+            if isinstance(side, OverlapSide):
+                side = side.followed_as(each.people.cohort)
             parts.append(_part(spec, each.query, each.release, noise, each.people, public=side))
         first, public = parts[0].query, parts[0].public
         T, weights = spec.to_terms(first.model), spec.allowance(first.model)

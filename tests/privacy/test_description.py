@@ -81,6 +81,7 @@ QUERIES = {
     "of a fit with weights and pairs": replace(OF_A_FIT, weights="w", largest_weight=4.0, pairs=PAIRS),
     "complete rows with pairs": replace(QUERY, complete=True, pairs=PAIRS),
     "of a fit": OF_A_FIT,
+    "of a fit of weighted people": replace(OF_A_FIT, columns=COLUMNS[2:3], besides=("e", "x", "z")),
     "of a fit with weights": replace(OF_A_FIT, weights="w", largest_weight=4.0),
     "by group": QUERY,
     "complete rows": replace(QUERY, complete=True),

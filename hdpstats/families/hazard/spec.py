@@ -29,7 +29,7 @@ from hdpstats.families.hazard.public_fit import (
 )
 from hdpstats.families.hazard.weighted import WeightedHazards, weighted_hazard_fit, weighted_hazards
 from hdpstats.families.outcomes import Outcomes
-from hdpstats.families.overlap_spec import COUNTS_ONCE, FROM_WEIGHTED, both_arms, treated_rows
+from hdpstats.families.overlap_spec import COUNTS_ONCE, FROM_WEIGHTED_FOLLOWED, both_arms, treated_rows
 from hdpstats.families.spec import (
     RADIUS,
     LossSpec,
@@ -125,7 +125,7 @@ class HazardSpec(LossSpec):
     @property
     def assumption(self) -> str:
         """What predicted errors rest on, in words."""
-        return LossSpec.assumption.__get__(self) if self.overlap is None else FROM_WEIGHTED
+        return LossSpec.assumption.__get__(self) if self.overlap is None else FROM_WEIGHTED_FOLLOWED
 
     @property
     def loss_words(self) -> str:
@@ -187,16 +187,9 @@ class HazardSpec(LossSpec):
         """The end of follow-up and where intervals begin.
 
         None with late entry, strata or several rows of a person: shares of people at risk do not tell there how many
-        begin an interval, in which stratum, with which covariates; and without public follow-up. None, too, of weighted
-        people, of whom the propensity model's description has told.
+        begin an interval, in which stratum, with which covariates; and without public follow-up.
         """
-        if (
-            self.overlap is not None
-            or self.public is None
-            or self.design.strata
-            or self.design.start is not None
-            or self.study.unit is not None
-        ):
+        if self.public is None or self.design.strata or self.design.start is not None or self.study.unit is not None:
             return None
         return self.design.stop, tuple(self.grid.starts[1:].tolist())
 

@@ -18,8 +18,13 @@ together, and moments are taken over whole follow-ups. There are ``2 q``, of kno
 :math:`\sum_s P(\text{at risk in } s)\{(1 - p_s) c_s' - p_s e_s'\} x^s x^{s\prime}`.
 
 **Hazards** of a person in an arm are :math:`p_s = g^{-1}(A_s'c + z'd + x'b)`, ``g`` the link, with ``b`` from public
-people and ``(c, d)`` such that the weighted score at ``theta`` is 0. **Follow-up**, were there no events, is taken to
-be that of the public people, whatever the arm and covariates: the product-limit estimate of their censoring.
+people and ``(c, d)`` such that the weighted score at ``theta`` is 0.
+
+**Follow-up**, were there no events, is alike whatever the arm and covariates. A fit asks which shares :math:`R_s` of
+its people, who are not weighted there, are at risk when intervals begin: the chance of not being censored before ``s``
+is then :math:`R_s / E[(1 - e) S_{s-1}(0) + e S_{s-1}(1)]`, with the survival ``S`` of both arms and the chance ``e`` of
+treatment of the people who stand for private ones, and never grows. Where nothing was described, it is that of the
+public people: the product-limit estimate of their censoring. Errors are not drawn over the noise of :math:`R_s`.
 
 **Choices** of a query (geometry, caps, centre and ridge) are made by the public people in the arms in which they were,
 weighted by the private model's chance of these; they decide how large errors are, and neither the guarantee nor what is
@@ -38,17 +43,18 @@ from functools import cached_property, lru_cache
 from typing import Final, final
 
 import numpy as np
+from scipy.optimize import isotonic_regression
 
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.families.hazard.outcomes import SurvivalOutcomes, followed_as_public
 from hdpstats.families.hazard.public import WEAK, HazardSide, hazard_side, spell_scores
 from hdpstats.families.hazard.public_fit import Baseline, PublicSpells, hazard_likelihood, mode_of
-from hdpstats.families.hazard.spells import CappedSpells
 from hdpstats.families.stacked import ExpectedScores, OverlapSide, TreatedRows, spread_covariance
 from hdpstats.formulas.compiler import SurvivalDesign
 from hdpstats.inference.overlap_errors import WeightedPeople
 from hdpstats.public.moments import PublicFit
 from hdpstats.public.row_weights import UnseenPeople
+from hdpstats.records.averages import CohortMoments, MomentKind
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, mallows_weights, whiten
 from hdpstats.records.model import HazardCap
@@ -81,6 +87,8 @@ class WeightedHazards(OverlapSide):
         See `OverlapSide`.
     raked : bool
         Whether people were raked to a description of the private ones.
+    at_risk : (q,) float64 or None
+        The shares of private people at risk when intervals begin; None where follow-up is as in public people.
     """
 
     own: HazardSide
@@ -91,6 +99,7 @@ class WeightedHazards(OverlapSide):
     rows: int
     raked: bool
     share: float = 1.0
+    at_risk: FloatArray | None = None
 
     @property
     def geometry(self) -> Geometry:  # type: ignore[override]
@@ -120,8 +129,9 @@ class WeightedHazards(OverlapSide):
     @property
     def taken_alike(self) -> str:
         """What of private people `moments` take to be distributed as that of the public ones, in words."""
-        covariates = "" if self.raked else "covariates, "
-        return f"{covariates}follow-up, and outcomes given covariates,"
+        covariates, follow_up = "" if self.raked else "covariates, ", "follow-up, " if self.at_risk is None else ""
+        before = f"{covariates}{follow_up}"
+        return f"{before}and outcomes given covariates," if before else "outcomes given covariates"
 
     @property
     def weak(self) -> float:
@@ -166,6 +176,21 @@ class WeightedHazards(OverlapSide):
         ).weighed(intervals=self.cells)
         return replace(self, own=own, arms=replace(self.arms, spells=capped))
 
+    def followed_as(self, known: CohortMoments | None) -> "WeightedHazards":
+        """Return the same people, of whom such shares are at risk as are known of the private ones.
+
+        Shares that never grow are those nearest to the released ones, whose noise is alike (isotonic regression): the
+        running minimum of noisy shares would be too small. Between the times of a description they are on lines.
+        """
+        moments = () if known is None else known.of(MomentKind.AT_RISK)
+        told = {each.time: each.value for each in moments if each.time > 0}
+        if not told:
+            return self
+        times = np.array([0.0, *sorted(told)])
+        falling = isotonic_regression([told[time] for time in sorted(told)], increasing=False).x
+        shares = np.clip([1.0, *falling], 0.0, 1.0)
+        return replace(self, at_risk=np.interp(self.own.starts, times, shares))
+
     def expected(self, theta: FloatArray) -> ExpectedScores:
         """Return what is expected of scores at ``theta``, over all follow-ups."""
         return self._kept(np.ascontiguousarray(theta).tobytes())
@@ -176,8 +201,9 @@ class WeightedHazards(OverlapSide):
         return lru_cache(maxsize=KEPT)(lambda theta: self._expected(np.frombuffer(theta)))
 
     def _expected(self, theta: FloatArray) -> ExpectedScores:
-        true, D, m = self._leaning, self.dimension, self.people
+        D, m = self.dimension, self.people
         constants = self._constants(theta)
+        true = self._leaning.at(constants)
         i, j = np.triu_indices(D)
         mean, square, curvature = np.zeros((2 * m, D)), *np.zeros((2, 2 * m, len(i)))
         everywhere = slice(0, self.cells)
@@ -186,29 +212,37 @@ class WeightedHazards(OverlapSide):
             weighted = gradients * chances[:, :, None]
             mean[part] = weighted.sum(axis=1)
             square[part] = (np.swapaxes(weighted, 1, 2) @ gradients)[:, i, j]
-            cells = self._curvature(theta, constants, true.spells, part)
+            cells = self._curvature(theta, constants, true, part)
             self.arms.spells.add_outer(curvature[part], cells, part, everywhere, 0)
         return ExpectedScores(
             mean=mean.reshape(2, m, D), square=square.reshape(2, m, -1), curvature=curvature.reshape(2, m, -1)
         )
 
-    def _curvature(self, theta: FloatArray, constants: FloatArray, true: CappedSpells, part: slice) -> FloatArray:
+    def _curvature(self, theta: FloatArray, constants: FloatArray, true: SurvivalOutcomes, part: slice) -> FloatArray:
         """Return the expected curvature (b, q) of people in each interval, weights included."""
         spells, everywhere = self.arms.spells, slice(0, self.cells)
-        p = spells.loss.hazard(true.predictor(constants, part, everywhere, 0))
+        p = spells.loss.hazard(true.spells.predictor(constants, part, everywhere, 0))
         lost = np.cumsum(np.log1p(-np.minimum(p, 1.0 - 1e-12)), axis=1)
         before = np.exp(np.column_stack([np.zeros(len(lost)), lost[:, :-1]]))
         eta = spells.predictor(theta, part, everywhere, 0)
         cells = spells.loss.cells(eta, spells.log_caps(part, everywhere, 0))
-        at_risk = self.arms.reached[part] * before
+        at_risk = true.reached[part] * before
         curvature = (1.0 - p) * cells.survived_curvature + p * cells.event_curvature
         return np.asarray(spells.weights[part, None] * at_risk * curvature)
 
     @property
     def _leaning(self) -> SurvivalOutcomes:
-        """What may happen to people whose hazards depend on their covariates, given the constants."""
-        spells = self.arms.spells
-        return replace(self.arms, spells=replace(spells, offset=np.tile(self.lean, 2)))
+        """What may happen to people whose hazards depend on their covariates, given the constants.
+
+        Of each its share among the private people, who are not weighted: shares at risk are of these.
+        """
+        spells, e = self.arms.spells, self.standing.propensity
+        return replace(
+            self.arms,
+            spells=replace(spells, offset=np.tile(self.lean, 2), weights=np.ones(len(spells.Z))),
+            share=np.concatenate([self.standing.weights * (1.0 - e), self.standing.weights * e]),
+            at_risk=None if self.at_risk is None else self.at_risk[None],
+        )
 
     def _pieces(self) -> Iterator[slice]:
         """Yield the people (2 m,) piece by piece."""
@@ -217,11 +251,15 @@ class WeightedHazards(OverlapSide):
             yield slice(start, min(start + size, 2 * self.people))
 
     def _constants(self, theta: FloatArray) -> FloatArray:
-        """Return ``(c, d)`` (D,), at which the expected weighted score at ``theta`` is 0."""
+        """Return ``(c, d)`` (D,), at which the expected weighted score at ``theta`` is 0.
+
+        Follow-up as described is that at each step's constants, on which it hardly depends.
+        """
         true, spells, e = self._leaning, self.arms.spells, self.own.baseline.mixed.shape[1]
         overlap = np.tile(self.standing.weights * self.case_weights, 2)
         constants = theta.copy()
         for _ in range(STEPS):
+            true = true.at(constants)
             missing, slopes = np.zeros(len(theta)), np.zeros((len(theta), len(theta)))
             for part in self._pieces():
                 known = true.distribution(constants, part)

@@ -1,6 +1,7 @@
 """Hazard models of people weighted by their chance of treatment: what is asked, charged, said and refused."""
 
 import json
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -139,13 +140,50 @@ def test_a_statement_counts_the_propensity_model_and_the_fit(fit, weighting):
         "Effective size:",
         "Imbalance left:",
         "stacked",
-        "follow-up, and outcomes given covariates",
+        "averages of the private people",
+        "private outcomes given covariates to be",
     ):
         assert words in text
     assert "overlap weights" in fit.methods_text()
     record = fit.disclosure()
     assert record["privacy_loss"]["epsilon"] == 4.0
     assert record["propensity"]["releases"][0]["release_sha256"] == weighting.propensity.releases[0].sha256
+
+
+def test_a_fit_asks_how_many_of_its_people_are_at_risk(fit, weighting):
+    """Of its own people, not weighted, complete in what weights read, too: with a small share of its epsilon."""
+    [(_, query)] = fit.released.description.queries
+    [(_, release)] = fit.released.description.releases
+    assert [each.name for each in query.columns] == ["a"]
+    assert query.at_risk.after == (1.0, 2.0, 3.0, 4.0, 5.0)
+    assert (query.besides, query.weighting, query.epsilon) == (("d", "f", "x"), None, Fraction(1, 25))
+    shares = 0.5 + np.array(release.sums[query.first_time :]) / 2**20 / len(PRIVATE)  # centred
+    noise = release.sums_sd / len(PRIVATE)
+    assert noise < 0.05
+    np.testing.assert_allclose(shares, [np.mean(PRIVATE["t"] > s) for s in query.at_risk.after], atol=6 * noise)
+
+
+def test_errors_rest_on_the_follow_up_of_private_people():
+    """Most of them leave early, and public people stay: errors are those with public people who leave as they do.
+
+    Declined, they are those of public people's follow-up, and the note says so.
+    """
+
+    def ended(frame, seed):
+        early = np.random.default_rng(seed).random(len(frame)) < 0.8
+        cut = early & (frame["t"] > 1.0)
+        return frame.assign(t=np.where(cut, 1.0, frame["t"]), d=np.where(cut, 0, frame["d"]))
+
+    def errors(public, **terms):
+        study = study_of(ended(PRIVATE, 1), public)
+        weighting = hdp.propensity(PROPENSITY, study, epsilon=8.0).weights()
+        return hdpf.hazard(FORMULA, study, weighting=weighting, **TERMS).fit(epsilon=8.0, **terms)
+
+    told, declined, alike = errors(PUBLIC), errors(PUBLIC, describe=False), errors(ended(PUBLIC, 2))
+    assert told.bse["a"] / alike.bse["a"] == pytest.approx(1.0, abs=0.1)
+    assert declined.bse["a"] / alike.bse["a"] < 0.8
+    assert declined.released.description is None
+    assert "Intervals assume follow-up, and outcomes given covariates, distributed" in declined.estimate.note
 
 
 def test_the_same_fit_is_answered_from_the_ledger(study, fit, weighting):
@@ -174,7 +212,8 @@ def test_a_plan_is_what_the_fit_reports(study, weighting, formula):
     """Over 24 data sets the two agree within 2 % on average; those of one vary by 5 %."""
     model = hdpf.hazard(formula, study, weighting=weighting, **TERMS)
     plan = model.plan(epsilon=3.0)
-    assert "weighted by the released propensity model" in str(plan)
+    assert "weighted by the released propensity model: follow-up, and" in str(plan).replace("\n", " ")
+    assert "2.0% for averages" in str(plan)
     np.testing.assert_allclose(plan.frame["std_error"], model.fit(epsilon=3.0).bse, rtol=0.35)
 
 

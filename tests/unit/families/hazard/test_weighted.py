@@ -9,6 +9,7 @@ from scipy.special import expit
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.families.hazard.weighted import WeightedHazards
+from hdpstats.records.averages import CohortMoment, CohortMoments, MomentKind
 
 INTERVALS = 4
 SCHEMA = hdp.Schema(
@@ -198,6 +199,40 @@ def test_what_the_propensity_moves_is_the_slope_of_the_weighted_score(side):
         for each in np.eye(people.X.shape[1])
     ]
     np.testing.assert_allclose(side.coupled(scores), np.array(slopes).T, atol=1e-8)
+
+
+def at_risk(shares):
+    """Return what is known of the shares at risk after so many intervals."""
+    moments = tuple(
+        CohortMoment(variable="t", what=MomentKind.AT_RISK, value=value, noise_sd=0.01, time=time)
+        for time, value in shares.items()
+    )
+    return CohortMoments(people=3000.0, people_sd=0.0, moments=moments, release_sha256="0" * 64)
+
+
+def test_noisy_shares_at_risk_that_grow_are_averaged(side):
+    assert side.followed_as(None) is side
+    assert side.followed_as(at_risk({1.0: 0.5, 2.0: 0.3, 3.0: 0.4})).at_risk == pytest.approx([1.0, 0.5, 0.35, 0.35])
+    assert side.followed_as(at_risk({1.0: 1.2, 2.0: 0.3, 3.0: -0.4})).at_risk == pytest.approx([1.0, 1.0, 0.3, 0.0])
+    assert side.followed_as(at_risk({1.0: 0.6, 3.0: 0.2})).at_risk == pytest.approx([1.0, 0.6, 0.4, 0.2])
+
+
+def test_as_many_are_at_risk_as_are_known_to_be(side):
+    """Of both arms, by their chances: those who have had no event, and whom nothing has censored before."""
+    followed = side.followed_as(at_risk({3.0: 0.2, 1.0: 0.5, 2.0: 0.4}))
+    assert (followed.taken_alike, side.taken_alike[:9]) == ("outcomes given covariates", "follow-up")
+    theta, e = followed.centre - 0.3, side.standing.propensity
+    constants = followed._constants(theta)
+    true = followed._leaning.at(constants)
+    chances = true.chances_of(constants, slice(0, 2 * side.people))
+    np.testing.assert_allclose(chances.sum(axis=1), 1.0, rtol=1e-10)
+    failing, ending = chances[:, :INTERVALS], chances[:, INTERVALS:]
+    reach = np.cumsum((failing + ending)[:, ::-1], axis=1)[:, ::-1]
+    people = np.concatenate([side.standing.weights * (1 - e), side.standing.weights * e])
+    np.testing.assert_allclose(people @ reach, [1.0, 0.5, 0.4, 0.2], atol=1e-9)
+    np.testing.assert_allclose(
+        (side.standing.weights * e * (1 - e)) @ followed.expected(theta).mean.sum(axis=0), 0.0, atol=1e-9
+    )
 
 
 def test_hazards_lean_as_public_ones_do(side):
