@@ -27,7 +27,7 @@ from hdpstats.mechanisms.count import CountQuery
 from hdpstats.mechanisms.exponential import ExponentialQuery
 from hdpstats.mechanisms.histogram import Axis, HistogramQuery
 from hdpstats.mechanisms.hybrid_weights import CurveQuery, DistanceQuery, LossSelectionQuery
-from hdpstats.mechanisms.treatment_effect import TreatmentEffectQuery
+from hdpstats.mechanisms.treatment_effect import TreatmentEffectQuery, cells_of_arm
 from hdpstats.models import (
     DiscreteHazard,
     Distribution,
@@ -447,15 +447,16 @@ def _importance(study: Study) -> None:
     importance_weights(study, "~ x1 + x2", epsilon=1.0)
 
 
-def _effect(outcome: str, lower: float, upper: float, *, cells: int) -> Callable[[Study], Query]:
+def _effect(outcome: str, lower: float, upper: float, *, binary: bool) -> Callable[[Study], Query]:
     def ask(study: Study) -> Query:
+        most = None if study.unit is None else study.most_rows
         return TreatmentEffectQuery(
             weighting=OverlapWeights(formula="y ~ x1", columns=("y", "x1"), coefficients=(0.1, 1.0)),
             outcome=outcome,
             lower=lower,
             upper=upper,
-            cells=cells,
-            most_rows=None if study.unit is None else study.most_rows,
+            cells=cells_of_arm(binary=binary, most_rows=most),
+            most_rows=most,
             epsilon=Fraction(1),
             schema_sha256=SCHEMA.sha256,
             public_sha256=None,
@@ -512,8 +513,8 @@ def _made() -> Iterator[tuple[str, str | None, str, Callable[[Study], Query | No
     yield "description", None, "normal noise", _described(by="g", delta=0.5)
     yield "description", None, "survival curves", _curves
     yield "importance_weights", "density ratio", "", _importance
-    yield "treatment_effect", None, "", _effect("event", 0.0, 1.0, cells=2)
-    yield "treatment_effect", None, "of a number", _effect("k", 0.0, 40.0, cells=3)
+    yield "treatment_effect", None, "", _effect("event", 0.0, 1.0, binary=True)
+    yield "treatment_effect", None, "of a number", _effect("k", 0.0, 40.0, binary=False)
     yield "neighbours", None, "", _hybrid(select=False)
     yield "selection", None, "", _hybrid(select=True)
     yield "loss_selection", "regression", "", _choice_by_loss

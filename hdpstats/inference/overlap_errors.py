@@ -24,10 +24,9 @@ private model, whatever treated the public rows. :math:`m_a` is :math:`g^{-1}(c_
 people, and :math:`c_a` such that the weighted means are those released.
 
 **People with several rows** have one row here: the covariates and the treatment of the first complete one, and the mean
-of their outcomes. All sums are over people, so that nothing is assumed of how outcomes of a person go together: the
-variance of a mean about :math:`m_a` is that of public people's means where it is of a binary outcome
-(`OutcomeModel.spread`; of public rows that do not say whose they are, that of a single outcome, which is no smaller),
-and else follows from the released mean squares.
+of their outcomes. All sums are over people, so that nothing is assumed of how outcomes of a person go together, nor of
+how many there are: the variance of a mean about :math:`m_a` follows, by arm, from the released mean squares. Plans take
+it to be that of public people's means (`OutcomeModel.spread`).
 
 Where the outcome is linear in ``x`` and has no residual, the balance that estimated coefficients make is exact, and the
 sampling error of the difference is 0: a test says so.
@@ -39,13 +38,16 @@ from typing import Final, final
 import numpy as np
 from scipy.special import expit
 
-from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.inference import draws
 from hdpstats.inference.draws import Generator
 from hdpstats.records.estimate import Estimate
 
 MOST_ROWS: Final = 2_000
 """People that errors are averaged over: of more every k-th."""
+
+FEWEST_OF_ARM: Final = 10
+"""An arm of fewer public rows has the variance of both arms together."""
 
 DRAWS: Final = 4_000
 """Draws of errors."""
@@ -179,20 +181,22 @@ class OutcomeModel:
         ``b``, with 0 for the intercept.
     constants : (2,) float64
         ``c`` of public people, untreated and treated.
-    residual : float
-        The variance of their outcome about its mean, where it is a number.
     binary : bool
         Whether means are logistic in the predictor; else they are linear.
-    spread : float
-        Of risks the variance of an outcome over ``m (1 - m)``: 1 of outcomes that are 0 or 1, less of the means of
-        several.
+    spread : (2,) float64
+        By arm the variance of an outcome about its mean ``m``, where it is a number. Of risks it is over ``m (1 - m)``:
+        1 of outcomes that are 0 or 1, less of the means of several.
     """
 
     slopes: FloatArray
     constants: FloatArray
-    residual: float
     binary: bool
-    spread: float = 1.0
+    spread: FloatArray
+
+    def variances(self, means: FloatArray) -> FloatArray:
+        """Return the variances of outcomes about their means (2, m), of the same shape."""
+        spread = self.spread[:, None]
+        return np.asarray(spread * means * (1.0 - means) if self.binary else np.broadcast_to(spread, means.shape))
 
     def targets(self, people: WeightedPeople) -> FloatArray:
         """Return the weighted means (2,) of people whose outcomes are as those of public people."""
@@ -243,18 +247,38 @@ def outcome_model(X: FloatArray, treated: FloatArray, y: FloatArray, *, binary: 
     return OutcomeModel(
         slopes=slopes,
         constants=np.array([untreated, untreated + effect]),
-        residual=float(np.mean((y - mean) ** 2)),
         binary=binary,
-        spread=_spread(y, mean, coefficients=Z.shape[1]) if binary else 1.0,
+        spread=_spread(y, mean, treated, coefficients=Z.shape[1], binary=binary),
     )
 
 
-def _spread(y: FloatArray, mean: FloatArray, *, coefficients: int) -> float:
+def _spread(y: FloatArray, mean: FloatArray, treated: FloatArray, *, coefficients: int, binary: bool) -> FloatArray:
     """Return `OutcomeModel.spread`: a variable in [0, 1] with the mean m has a variance of at most m (1 - m)."""
-    if np.all((y == 0.0) | (y == 1.0)):
-        return 1.0
-    squares, most = float(np.sum((y - mean) ** 2)), float(np.sum(mean * (1.0 - mean)))
-    return min(squares / max(most, 1e-12) * len(y) / max(len(y) - coefficients, 1), 1.0)
+    if binary and np.all((y == 0.0) | (y == 1.0)):
+        return np.ones(2)
+    own = mean * (1.0 - mean) if binary else np.ones(len(y))
+    found = spread_by_arm((y - mean) ** 2, own, treated, coefficients=coefficients)
+    return np.minimum(found, 1.0) if binary else found
+
+
+def spread_by_arm(squares: FloatArray, own: FloatArray, treated: FloatArray, *, coefficients: int) -> FloatArray:
+    r"""Return by arm (2,) the variance of outcomes over ``own`` (n,), that which they would have at a spread of 1.
+
+    With the squared residuals :math:`r^2` (n,) of a model of ``k`` coefficients, of which each arm has a constant of
+    its own, it is :math:`\sum_a r^2 / \sum_a v \cdot n_a / f_a`, with the degrees of freedom :math:`f_a = n_a - 1 -
+    (k - 2) n_a / n`. Where an arm has fewer than `FEWEST_OF_ARM` rows it has the value of both arms together.
+    """
+
+    def over(rows: BoolArray, used: float) -> float:
+        count = float(rows.sum())
+        return float(squares[rows].sum() / max(own[rows].sum(), 1e-12)) * count / max(count - used, 1.0)
+
+    everybody = np.ones(len(squares), dtype=np.bool_)
+    both = over(everybody, coefficients)
+    arms = [treated == arm for arm in (0.0, 1.0)]
+    used = [1.0 + max(coefficients - 2, 0) * rows.mean() for rows in arms]
+    few = [rows.sum() < FEWEST_OF_ARM for rows in arms]
+    return np.array([both if few[arm] else over(arms[arm], used[arm]) for arm in (0, 1)])
 
 
 @final

@@ -20,9 +20,9 @@ from hdpstats.inference.overlap_errors import OutcomeModel, PropensityErrors, We
 from hdpstats.mechanisms.treatment_effect import (
     ARMS,
     BINARY,
-    NUMBER,
     TreatmentEffectQuery,
     TreatmentEffectRelease,
+    cells_of_arm,
 )
 from hdpstats.mechanisms.treatment_effect.estimate import (
     Cells,
@@ -113,7 +113,7 @@ class TreatmentEffectRequest:
             outcome=self.outcome,
             lower=bounds[0],
             upper=bounds[1],
-            cells=BINARY if self.is_binary else NUMBER,
+            cells=cells_of_arm(binary=self.is_binary, most_rows=self.most_rows),
             most_rows=self.most_rows,
             epsilon=epsilon,
             schema_sha256=study.schema.sha256,
@@ -151,7 +151,7 @@ class TreatmentEffectRequest:
         counted = self.complete * sum(people.values())
         expected = expected_cells(query, self.people, self.model, records=counted, noise=noise)
         found, _, _ = self._estimate(expected, seed=NO_SEED)
-        frame = effects_frame(found, binary=query.cells == BINARY, alpha=0.05)
+        frame = effects_frame(found, binary=self.is_binary, alpha=0.05)
         parts = np.sqrt(np.maximum(np.diag(found.privacy), 0.0) / np.maximum(np.square(found.bse.to_numpy()), 1e-300))
         share = np.append(parts, [parts[2]] * (len(frame) - len(parts)))
         return frame.assign(expected=frame["estimate"], noise=frame["std_error"] * share)
@@ -192,10 +192,9 @@ class TreatmentEffectRequest:
         errors = self.errors or PropensityErrors.of(self.weighting.propensity.estimate, rng)
         stacked = stacked_of(cells, self.people, self.model, errors)
         query = cells.query
-        terms = terms_of(
-            self.study.schema, self.weighting.treatment, binary=query.cells == BINARY, positive=query.lower >= 0.0
-        )
-        found = effects_of(cells, stacked, errors, terms=terms, seed=seed)
+        binary, positive = self.is_binary, query.lower >= 0.0
+        terms = terms_of(self.study.schema, self.weighting.treatment, binary=binary, positive=positive)
+        found = effects_of(cells, stacked, errors, binary=binary, terms=terms, seed=seed)
         names = self.weighting.propensity.estimate.terms
         left = imbalance_left(self.people, errors.privacy, names, rng)
         untreated, treated = stacked.per_weight.tolist()
@@ -354,11 +353,10 @@ def expected_cells(
 
 
 def _squares(people: WeightedPeople, model: OutcomeModel, p: FloatArray) -> FloatArray:
-    """Return the weighted mean squares (2,) of the places of a number."""
+    """Return the weighted mean squares (2,) of the places of a number, or of means of a binary outcome."""
     e, means = people.propensity, model.means(people, p)
     w = people.weights * e * (1.0 - e)
-    within = means**2 @ w / w.sum() + model.residual
-    return np.asarray(np.clip(within, p**2, p))
+    return np.asarray(np.clip((means**2 + model.variances(means)) @ w / w.sum(), p**2, p))
 
 
 @final
@@ -397,7 +395,7 @@ class TreatmentEffectPlan(Reported):
             blocks=[columns(list(wide.columns), [str(name) for name in wide.index], rows)],
             notes=[
                 "Epsilon is that of the effect itself; the propensity model is as it was released.",
-                "Outcomes are taken to be as those of public people.",
+                "Outcomes are taken to be as those of public people, and where they are means over as many rows.",
             ],
             badges=["nothing is spent", f"{self.records} private people"],
         )

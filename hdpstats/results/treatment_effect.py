@@ -13,7 +13,7 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import real
 from hdpstats.display import Report, Reported, columns, named_values, number, p_equals, p_value, percent
 from hdpstats.inference.meta_analysis import scatter
-from hdpstats.mechanisms.treatment_effect import BINARY, TreatmentEffectQuery, TreatmentEffectRelease
+from hdpstats.mechanisms.treatment_effect import TreatmentEffectQuery, TreatmentEffectRelease
 from hdpstats.mechanisms.treatment_effect.estimate import Cells, cells_of
 from hdpstats.privacy.budget import Guarantee
 from hdpstats.privacy.proof_index import PRIVACY, PROOFS
@@ -40,6 +40,7 @@ from hdpstats.results.summary import (
     privacy_blocks,
 )
 from hdpstats.results.tables import cost_columns, frame_of
+from hdpstats.schema.columns import Binary
 from hdpstats.schema.schema import Schema, labels_of
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ class TreatmentEffect(Reported, Saved):
     @property
     def is_binary(self) -> bool:
         """Whether the outcome is binary, and means are risks."""
-        return self.query.cells == BINARY
+        return isinstance(self.schema[self.outcome], Binary)
 
     @property
     def arms(self) -> tuple[str, str]:

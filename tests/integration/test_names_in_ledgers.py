@@ -208,6 +208,7 @@ QUERIES = {
     "treatment effect of several rows": TreatmentEffectQuery(
         weighting=OverlapWeights(formula="a ~ x", columns=("a", "x"), coefficients=(0.1, -1 / 3)),
         outcome="y",
+        cells=3,
         most_rows=4,
         **ASKED,
     ),
@@ -367,7 +368,7 @@ PINNED = {
     "query: objective, first rows": "7e6351c802e96ade",
     "query: description of first rows": "282725dff69b5fc5",
     "query: treatment effect": "0c9ff9c703108912",
-    "query: treatment effect of several rows": "d89ca894de9233ee",
+    "query: treatment effect of several rows": "d2f21caad4a361b2",
     "query: treatment effect on a number": "205f2ce7a956e273",
     "query: histogram": "90c8bb0fcf98f3ef",
     "query: neighbours": "677c0013b5d5c1ea",

@@ -44,12 +44,13 @@ WHOLE = replace(USUAL, coefficients=(0.0, 1e6))
 BINARY = TreatmentEffectQuery(
     weighting=USUAL,
     outcome="y",
+    cells=3,
     most_rows=MOST,
     epsilon=Fraction(7, 10),
     schema_sha256=SCHEMA.sha256,
     public_sha256=None,
 )
-NUMBER = replace(BINARY, outcome="k", lower=-2.0, upper=20.0, cells=3)
+NUMBER = replace(BINARY, outcome="k", lower=-2.0, upper=20.0)
 QUERIES = {
     "binary, usual": BINARY,
     "binary, weights of 0 and 1": replace(BINARY, weighting=WHOLE),
@@ -124,7 +125,7 @@ def test_wrong_constants_are_found(alone, name):
     _, replaced = largest_moves(alone[name])
     assert replaced > site.sensitivity(Relation.ADD_OR_REMOVE_ONE)
     query, facts = QUERIES[name], facts_of(unit=None, most_rows=1)
-    rows = replace(query, most_rows=None)
+    rows = replace(query, most_rows=None, cells=2 if query.outcome == "y" else 3)
     summed = np.array([totals_of_rows(rows, each, facts) for each in persons()])
     assert largest_moves(summed)[1] > MOST * site.sensitivity(Relation.ADD_OR_REMOVE_ONE)
 
@@ -159,9 +160,22 @@ def test_arm_and_weight_are_of_the_first_complete_row_and_the_outcome_is_a_mean(
     )
     found = totals(BINARY, frame)
     weight = np.floor(UNITS * (1 - 1 / (1 + np.exp(0.3 - 0.8 * 0.5))) + 0.5)
-    assert found[:2].tolist() == [0, 0]
-    assert found[2:].sum() == weight
-    assert found[3] == np.floor(weight * 0.5)
+    assert found[:3].tolist() == [0, 0, 0]
+    assert found[3:].sum() == weight
+    assert found[4:].tolist() == [np.floor(weight * 0.5), np.floor(weight * 0.25)]  # of the mean 1/2
+
+
+def test_cells_are_those_of_the_outcome_and_of_how_many_rows_count():
+    """A mean of a binary outcome over several rows has three shares, and a binary outcome of one row its two values."""
+    with pytest.raises(hdp.MechanismError, match="3 cells where an outcome is a mean"):
+        replace(BINARY, cells=2)
+    for wrong, rows in (
+        (replace(BINARY, most_rows=1), 1),
+        (replace(NUMBER, most_rows=1, cells=2, lower=0, upper=1), 1),
+    ):
+        with pytest.raises(hdp.SiteError):
+            site.prepare(wrong, facts_of(most_rows=rows))
+    site.prepare(replace(BINARY, most_rows=1, cells=2), facts_of(most_rows=1))
 
 
 def test_no_more_rows_are_averaged_than_are_used():

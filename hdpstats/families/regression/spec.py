@@ -720,6 +720,7 @@ def _weighted(study: Study, asked: CanonicalDesign, chosen: ChosenLoss, overlap:
         asked.design,
         chosen.loss,
         propensity=X,
+        treated=treated,
         arms=both_arms(overlap, study, asked.design),
         standing=standing,
         noise=fit.estimate.privacy,

@@ -36,7 +36,7 @@ estimates differ: with ``n`` and ``N`` those of all sites together ``J`` holds f
 **Outcomes.** The mean outcome of a person in an arm is :math:`g^{-1}(z' c + x' b)`, ``g`` the link of the loss, with
 ``b`` from public people, and ``c`` such that the weighted score at ``theta`` is 0: the regression holds among the
 weighted people, and need not hold for any one of them. Its variance about that mean is that of the likelihood, of a
-count times the dispersion of public outcomes; of least squares it is that of public residuals.
+count times the dispersion of public outcomes; of least squares it is that of public residuals. These are by arm.
 
 **People with several rows** have one here, as they do in treatment effects: treatment and covariates are those of the
 first row that is complete in the propensity model's columns, and the outcome is the mean over the rows that have one.
@@ -64,8 +64,8 @@ from hdpstats.families.regression.rows import RegressionRows
 from hdpstats.families.stacked import ExpectedScores, OverlapSide, TreatedRows, spread_covariance
 from hdpstats.formulas import Design
 from hdpstats.formulas.design import whitened_matrix
-from hdpstats.inference.overlap_errors import RIDGE, WeightedPeople
-from hdpstats.losses import BoundedSquares, LogisticLoss, PoissonLoss, PredictorLoss
+from hdpstats.inference.overlap_errors import RIDGE, WeightedPeople, spread_by_arm
+from hdpstats.losses import LogisticLoss, PoissonLoss, PredictorLoss
 from hdpstats.public.moments import WhitenedRows, squares
 from hdpstats.records.estimate import Estimate
 from hdpstats.solvers import minimise
@@ -83,17 +83,17 @@ class Dependence:
     ----------
     lean : (m,) float64
         ``x'b`` of the people, up to a constant.
-    spread : float
-        Of a count the dispersion, of least squares the variance of residuals, of means of several binary outcomes the
-        variance over ``m (1 - m)``; 1 of a likelihood without one.
+    spread : (2,) float64
+        By arm, untreated first: of a count the dispersion, of least squares the variance of residuals, of means of
+        several binary outcomes the variance over ``m (1 - m)``; 1 of a likelihood without one.
     """
 
     lean: FloatArray
-    spread: float
+    spread: FloatArray
 
 
 def dependence_of(
-    loss: PredictorLoss, Z: FloatArray, X: FloatArray, y: FloatArray, *, people: FloatArray
+    loss: PredictorLoss, Z: FloatArray, X: FloatArray, y: FloatArray, treated: FloatArray, *, people: FloatArray
 ) -> Dependence:
     """Return it from public rows: those of the regression ``Z`` (n, D) and of the propensity model ``X`` (n, p).
 
@@ -111,17 +111,21 @@ def dependence_of(
     ridge[0] *= 1e-3
     theta = minimise(rows.penalised(ridge=ridge), start=np.zeros(len(ridge))).theta
     residuals = loss.score(columns @ theta, y)
-    spread = 1.0
-    if isinstance(loss, LogisticLoss) and not np.isin(y, (0.0, 1.0)).all():
-        most = float(np.sum((residuals + y) * (1.0 - residuals - y)))
-        spread = float(np.sum(residuals**2)) / max(most, 1e-12) * len(y) / max(len(y) - columns.shape[1], 1)
-        spread = min(spread, 1.0)  # what a variable in [0, 1] with that mean has at most
-    elif isinstance(loss, BoundedSquares):
-        spread = float(np.sum(residuals**2)) / max(len(y) - columns.shape[1], 1)
-    elif isinstance(loss, PoissonLoss):
-        spread = float(np.sum(residuals**2)) / max(float(np.sum(residuals + y)), 1e-12)
+    own = unit_variances(loss, residuals + y)
+    spread = np.ones(2)
+    if not isinstance(loss, LogisticLoss) or not np.isin(y, (0.0, 1.0)).all():
+        spread = spread_by_arm(residuals**2, own, treated, coefficients=columns.shape[1])
+    if isinstance(loss, LogisticLoss):
+        spread = np.minimum(spread, 1.0)  # what a variable in [0, 1] with that mean has at most
     lean = ((people[:, varies] - centre) / scale) @ theta[1 : 1 + covariates.shape[1]]
-    return Dependence(lean=np.asarray(lean), spread=max(spread, 1e-12))
+    return Dependence(lean=np.asarray(lean), spread=np.maximum(spread, 1e-12))
+
+
+def unit_variances(loss: PredictorLoss, means: FloatArray) -> FloatArray:
+    """Return the variances of outcomes about their means that a spread of 1 is, of the same shape."""
+    if isinstance(loss, LogisticLoss):
+        return np.asarray(means * (1.0 - means))
+    return means if isinstance(loss, PoissonLoss) else np.ones_like(means)
 
 
 @final
@@ -217,10 +221,8 @@ class WeightedPublic(OverlapSide, WhitenedRows):
         return np.asarray(plain.score(self.X @ c + lean, zero)).reshape(2, -1)
 
     def _variances(self, means: FloatArray) -> FloatArray:
-        """Return the variances of outcomes about their means, of the same shape."""
-        if isinstance(self.loss, LogisticLoss):
-            return np.asarray(self.dependence.spread * means * (1.0 - means))
-        return self.dependence.spread * (means if isinstance(self.loss, PoissonLoss) else np.ones_like(means))
+        """Return the variances of outcomes about their means (2, m), of the same shape."""
+        return np.asarray(self.dependence.spread[:, None] * unit_variances(self.loss, means))
 
     def _scores(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the expected scores ``r`` (2, m) at ``theta`` and the variances of scores."""
@@ -254,6 +256,7 @@ def weighted_public(
     loss: PredictorLoss,
     *,
     propensity: FloatArray,
+    treated: FloatArray,
     arms: tuple[FloatArray, FloatArray],
     standing: WeightedPeople,
     noise: FloatArray,
@@ -269,6 +272,8 @@ def weighted_public(
         Those of the regression.
     propensity : (n, p) float64
         The rows of the propensity model of the same people.
+    treated : (n,) float64
+        Which of them were treated.
     arms : tuple of (m, D) float64
         The regression's rows of the people who stand for private ones, had they been untreated and treated.
     standing
@@ -290,7 +295,7 @@ def weighted_public(
         loss=loss,
         standing=standing,
         noise=noise,
-        dependence=dependence_of(loss.plain, rows.X, propensity, y, people=standing.X),
+        dependence=dependence_of(loss.plain, rows.X, propensity, y, treated, people=standing.X),
         rows=len(rows.X),
         raked=raked,
     )

@@ -18,7 +18,12 @@ from hdpstats.records.query import ChargedQuery, ChargedRelease, check_pure
 
 ARMS: Final = 2
 BINARY, NUMBER = 2, 3
-"""Cells of an arm: of a binary outcome its two values; of a number three shares, see the site."""
+"""Cells of an arm: of a binary outcome its two values; of a number, or of a mean, three shares: see the site."""
+
+
+def cells_of_arm(*, binary: bool, most_rows: int | None) -> int:
+    """Return how many cells an arm has: 2 of an outcome that is 0 or 1, 3 of a number or of a mean of several."""
+    return BINARY if binary and (most_rows is None or most_rows == 1) else NUMBER
 
 
 @final
@@ -35,7 +40,7 @@ class TreatmentEffectQuery(ChargedQuery):
     lower, upper : float
         Its declared bounds; 0 and 1 of a binary one.
     cells : int
-        The cells of an arm: 2 of a binary outcome, 3 of a number.
+        The cells of an arm: 2 of a binary outcome, 3 of a number and of a binary outcome's means over several rows.
     most_rows : int or None
         Of people with several rows the most of which the outcome is averaged; None, which JSON leaves out, where a
         person has one row.
@@ -63,6 +68,8 @@ class TreatmentEffectQuery(ChargedQuery):
             raise MechanismError("a binary outcome has the bounds 0 and 1")
         if self.most_rows is not None and self.most_rows < 1:
             raise MechanismError("most_rows must be 1 or more, or be left out where a person has one row")
+        if self.cells < cells_of_arm(binary=True, most_rows=self.most_rows):
+            raise MechanismError("an arm has 3 cells where an outcome is a mean over several rows")
 
 
 @final

@@ -2,7 +2,8 @@ r"""Means by arm from noisy cells, and the errors of effects by stacked estimati
 
 With the total weights ``A, B`` of an arm in which the outcome is 0 and 1, its risk is :math:`B / (A + B)`; of a number
 with the cells ``A, B, C`` the mean is :math:`l + (u - l) (B / 2 + C) / (A + B + C)`
-(`hdpstats.mechanisms.treatment_effect.site`). Errors are drawn: the noise of the cells afresh, the rest as
+(`hdpstats.mechanisms.treatment_effect.site`), and so is the risk where people's outcomes are means over several rows,
+with ``l, u = 0, 1``. Errors are drawn: the noise of the cells afresh, the rest as
 `hdpstats.inference.overlap_errors` says. An effect's error in a draw is its estimate less the same contrast of the
 means less their errors, so that ratios need no linearisation.
 """
@@ -83,12 +84,18 @@ def stacked_of(cells: Cells, people: WeightedPeople, outcome: OutcomeModel, erro
     p = np.clip(cells.places(cells.weights), 1e-4, 1.0 - 1e-4)
     means = outcome.means(people, p)
     if cells.query.cells == BINARY:
-        residual = outcome.spread * means * (1.0 - means)
+        residual = means * (1.0 - means)
     else:
         e = people.propensity
         w = people.weights * e * (1.0 - e)
-        between = (means - p[:, None]) ** 2 @ w / w.sum()
-        residual = np.broadcast_to(np.maximum(cells.variances - between, 0.05 * cells.variances)[:, None], means.shape)
+        w = w / w.sum()
+        left = cells.variances - (means - p[:, None]) ** 2 @ w
+        if outcome.binary:  # a mean of up to k outcomes; no less than of k that do not go together, nor more than of 1
+            most = means * (1.0 - means)
+            spread = np.clip(left / (most @ w), 1.0 / (cells.query.most_rows or 1), 1.0)
+            residual = spread[:, None] * most
+        else:
+            residual = np.broadcast_to(np.maximum(left, 0.05 * cells.variances)[:, None], means.shape)
     return Stacked(
         people=people,
         means=means,
@@ -99,16 +106,15 @@ def stacked_of(cells: Cells, people: WeightedPeople, outcome: OutcomeModel, erro
 
 
 def effects_of(
-    cells: Cells, stacked: Stacked, errors: PropensityErrors, *, terms: tuple[str, ...], seed: str
+    cells: Cells, stacked: Stacked, errors: PropensityErrors, *, binary: bool, terms: tuple[str, ...], seed: str
 ) -> Estimate:
     """Return the contrasts of the means with their errors; NaN where an arm is not clear of its noise.
 
-    ``terms`` name the contrasts, in the order of `hdpstats.inference.overlap_errors.contrasts_of`; ``seed`` is the hash
-    that draws follow from.
+    ``terms`` name the contrasts, in the order of `hdpstats.inference.overlap_errors.contrasts_of`, which of a
+    ``binary`` outcome are those of risks; ``seed`` is the hash that draws follow from.
     """
     query, rng = cells.query, draws.generator(seed)
     width = query.upper - query.lower
-    binary = query.cells == BINARY
     covariance = errors.sampling + errors.privacy
 
     def contrasts(places: FloatArray) -> FloatArray:

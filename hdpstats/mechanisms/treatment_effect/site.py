@@ -4,7 +4,8 @@ r"""Weights of people by arm and outcome: a noisy table, pure epsilon.
 units, a function of that person's row and of public coefficients) is in the row of the table that is the own arm.
 
 * Binary outcome: ``w`` is added to the cell of the outcome.
-* Number, with the place ``y`` in its declared range, cut to [0, 1]: ``w`` is shared out in the proportions
+* Number, or mean of a binary outcome over several rows, with the place ``y`` in the range, cut to [0, 1]: ``w`` is
+  shared out in the proportions
   :math:`(1 - y)^2 : 2 y (1 - y) : y^2`, which are 1 in sum. The totals ``A, B, C`` of an arm then tell its total weight
   :math:`A + B + C`, its weighted mean place :math:`(B / 2 + C) / (A + B + C)` and its weighted mean square
   :math:`C / (A + B + C)`, for no more noise than two cells have. The second and the third share are rounded down to
@@ -15,10 +16,10 @@ units, a function of that person's row and of public coefficients) is in the row
 
 **People with several rows.** Arm, covariates and so the weight are those of the person's first row that is complete in
 the treatment and the covariates; the outcome is the mean of the person's outcomes, over those rows that have one,
-``most_rows`` of them at most (`hdpstats.schema.persons.among_first`). Of a binary outcome the mean ``y`` lies in
-[0, 1], and ``w`` is shared out as :math:`w - \lfloor w y \rfloor : \lfloor w y \rfloor`; of a number as above. All
-of it is a total map of that person's rows and their order, at public coefficients. Who has no such row, or no outcome
-in any, adds nothing. Rows that name nobody are nobody's.
+``most_rows`` of them at most (`hdpstats.schema.persons.among_first`). Of a binary outcome that mean ``y`` lies in
+[0, 1] and is shared out as a number is: so the variance of people's means is told too, however many rows private people
+have. All of it is a total map of that person's rows and their order, at public coefficients. Who has no such row, or no
+outcome in any, adds nothing. Rows that name nobody are nobody's.
 
 **Sensitivity** in the L1 norm: :math:`2^{20}` units under add-or-remove-one, :math:`2^{21}` under replace-one. *Proof.*
 What a person adds is a vector of whole numbers from 0 on, whose sum is at most ``w`` and so at most :math:`2^{20}`.
@@ -49,7 +50,13 @@ from hdpstats.families.base import averaging_work
 from hdpstats.families.overlap_weights import UNITS, units, weighting_design, weighting_work, weights_of
 from hdpstats.formulas import Design
 from hdpstats.mechanisms.base import Prepared, added
-from hdpstats.mechanisms.treatment_effect import ARMS, BINARY, TreatmentEffectQuery, TreatmentEffectRelease
+from hdpstats.mechanisms.treatment_effect import (
+    ARMS,
+    BINARY,
+    TreatmentEffectQuery,
+    TreatmentEffectRelease,
+    cells_of_arm,
+)
 from hdpstats.noise.discrete import TwoSidedGeometric
 from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 from hdpstats.privacy.sensitivity import Relation
@@ -137,9 +144,10 @@ def _check_outcome(query: TreatmentEffectQuery, design: Design, schema: Schema) 
         raise SchemaError(f"this site's schema declares no column {query.outcome!r}", columns=(query.outcome,))
     if query.outcome in design.needs:
         raise MechanismError("the outcome must be another column than the treatment and the covariates")
-    kind = Binary if query.cells == BINARY else Continuous
-    if not isinstance(column, kind) or (column.lower, column.upper) != (query.lower, query.upper):
+    if not isinstance(column, Binary | Continuous) or (column.lower, column.upper) != (query.lower, query.upper):
         raise SiteError(f"this site's schema declares {query.outcome!r} otherwise than the query")
+    if query.cells != cells_of_arm(binary=isinstance(column, Binary), most_rows=query.most_rows):
+        raise SiteError(f"an arm has other cells than this site's schema and rows of a person give {query.outcome!r}")
 
 
 def shares_of(query: TreatmentEffectQuery, weights: IntArray, outcome: FloatArray) -> IntArray:

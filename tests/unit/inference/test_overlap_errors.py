@@ -112,7 +112,7 @@ def test_separated_public_outcomes_leave_finite_slopes():
 @pytest.mark.parametrize("binary", [True, False])
 def test_means_of_people_have_the_targets(binary):
     whom = people()
-    model = OutcomeModel(slopes=np.array([0.0, 0.3, 0.2]), constants=np.zeros(2), residual=0.1, binary=binary)
+    model = OutcomeModel(slopes=np.array([0.0, 0.3, 0.2]), constants=np.zeros(2), spread=np.full(2, 0.1), binary=binary)
     e = whom.propensity
     means = model.means(whom, np.array([0.2, 0.6]))
     np.testing.assert_allclose(np.average(means, axis=1, weights=e * (1 - e)), [0.2, 0.6], rtol=1e-10)

@@ -8,7 +8,7 @@ from scipy.special import expit
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.exchange.questions import Question
-from hdpstats.inference.overlap_errors import outcome_model
+from hdpstats.inference.overlap_errors import outcome_model, spread_by_arm
 
 SCHEMA = hdp.Schema(
     a=hdp.Binary(complete=True),
@@ -44,8 +44,8 @@ PRIVATE, PUBLIC = visits(3000, 1), visits(300, 2)
 
 
 def study_of(private=PRIVATE, public=PUBLIC, **terms):
-    terms = {"unit": "id", "max_rows_per_unit": MOST, "n_max": 3000} | terms
-    return hdp.Study(private=private, public=public, schema=SCHEMA, budget=hdp.Budget(epsilon=40), **terms)
+    terms = {"unit": "id", "max_rows_per_unit": MOST, "n_max": 3000, "budget": hdp.Budget(epsilon=40)} | terms
+    return hdp.Study(private=private, public=public, schema=SCHEMA, **terms)
 
 
 @pytest.fixture(scope="module")
@@ -128,8 +128,54 @@ def test_the_spread_of_means_is_below_that_of_outcomes():
     m = expit(-0.3 + 0.5 * X[:, 1])
     for rows in (1, 4):
         y = rng.binomial(rows, m) / rows
-        found = outcome_model(X, treated, y, binary=True)
-        assert found.spread == pytest.approx(1 / rows, rel=0.08) if rows > 1 else found.spread == 1.0
+        assert outcome_model(X, treated, y, binary=True).spread == pytest.approx(1 / rows, rel=0.1 * (rows > 1))
+    by_arm = np.where(treated == 1, 8, 1)
+    found = outcome_model(X, treated, rng.binomial(by_arm, m) / by_arm, binary=True)
+    assert found.spread == pytest.approx([1.0, 1 / 8], rel=0.1)
+
+
+def test_the_spread_of_a_number_is_that_of_the_arm_and_of_both_where_an_arm_is_small():
+    rng = np.random.default_rng(5)
+    X, treated = np.column_stack([np.ones(4000), rng.normal(size=4000)]), rng.integers(0, 2, 4000).astype(float)
+    y = 0.3 * X[:, 1] + np.where(treated == 1, 0.2, 0.8) * rng.normal(size=4000)
+    assert outcome_model(X, treated, y, binary=False).spread == pytest.approx([0.64, 0.04], rel=0.1)
+    squares, ones = np.where(np.arange(4000) < 10, 4.0, 1.0), np.ones(4000)
+    for number, expected in ((9, np.mean(squares)), (10, 4.0 * 10 / 9)):
+        few = (np.arange(4000) < number).astype(float)
+        found = spread_by_arm(squares, ones, few, coefficients=2)
+        assert found == pytest.approx([np.mean(squares[number:]), expected], rel=0.001)
+
+
+def people_of_rows(untreated, treated, seed, count, *, number=False):
+    """Return people whose outcomes do not go together, of so many rows in either arm."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-1, 1, count)
+    a = (rng.random(count) < expit(0.4 + 0.5 * x)).astype(int)
+    person = np.repeat(np.arange(count), np.where(a == 1, treated, untreated))
+    y = rng.random(len(person)) < 0.3 + 0.1 * a[person]
+    k = np.clip(3.0 + a[person] + rng.normal(size=len(person)), 0, 10)
+    return pd.DataFrame({"id": person, "a": a[person], "x": x[person], "y": y.astype(float), "k": k})
+
+
+@pytest.mark.parametrize(("private", "public"), [((1, 1), (8, 8)), ((1, 8), (1, 8)), ((8, 1), (1, 1))])
+def test_errors_are_those_of_as_many_rows_as_private_people_have(private, public):
+    """However many rows public people have, and whether arms differ in them: the released mean squares tell."""
+    own = people_of_rows(*private, 1, 3000)
+    study = study_of(own, people_of_rows(*public, 2, 400), max_rows_per_unit=8, budget=hdp.Budget(epsilon=90))
+    w = hdp.propensity("a ~ x", study, epsilon=30.0).weights()
+    found = hdp.treatment_effect("y ~ a", study, w, epsilon=30.0)
+    assert found.query.cells == 3
+    expected = [0.3 * 0.7 / private[0], 0.4 * 0.6 / private[1]]
+    first, slope = w.record.coefficients
+    people = own.groupby("id").first()
+    e, treated = expit(first + slope * people["x"]), people["a"] == 1
+    size = [np.sum(each) ** 2 / np.sum(each**2) for each in (e[~treated], 1 - e[treated])]
+    by_hand = np.sqrt(np.divide(expected, size))
+    assert found.tidy()["std_error"].iloc[:2].to_numpy() == pytest.approx(by_hand, rel=0.12)
+    assert found.tidy()["std_error"].iloc[2] == pytest.approx(np.hypot(*by_hand), rel=0.12)
+    if private == public:
+        planned = hdp.treatment_effect("y ~ a", study, w).plan(30.0).frame
+        assert planned["std_error"].iloc[:3].to_numpy() == pytest.approx(found.tidy()["std_error"].iloc[:3], rel=0.12)
 
 
 def test_the_plan_is_near_what_is_reported(study, propensity, effect):

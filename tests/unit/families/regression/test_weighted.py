@@ -10,7 +10,7 @@ from scipy.special import expit
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.families.regression.weighted import Dependence, WeightedPublic
+from hdpstats.families.regression.weighted import Dependence, WeightedPublic, dependence_of
 from hdpstats.formulas import compile_design
 from hdpstats.formulas.design import whitened_matrix
 from hdpstats.inference.overlap_errors import Stacked, WeightedPeople
@@ -128,7 +128,7 @@ def public_side(loss, *, theta, seed=5, people=400, noise=0.0):
         loss=loss,
         standing=standing,
         noise=noise * np.eye(3),
-        dependence=Dependence(lean=X[:, 1] * 0.7 + X[:, 2] * 0.4, spread=0.3),
+        dependence=Dependence(lean=X[:, 1] * 0.7 + X[:, 2] * 0.4, spread=np.full(2, 0.3)),
         rows=people,
         raked=True,
     )
@@ -213,7 +213,9 @@ def test_what_the_propensity_moves_is_the_slope_of_the_weighted_score(name):
 def test_a_regression_on_the_arm_alone_has_the_errors_of_an_effect():
     """The difference of two weighted means: the closed form of `hdpstats.inference.overlap_errors`."""
     loss, raw = LOSSES["squares"]
-    side = replace(public_side(loss, theta=raw), dependence=Dependence(lean=np.linspace(-1, 1, 400), spread=0.3))
+    side = replace(
+        public_side(loss, theta=raw), dependence=Dependence(lean=np.linspace(-1, 1, 400), spread=np.full(2, 0.3))
+    )
     n = 5_000
     moments = side.moments(side.centre, records=n)
     inverse = np.linalg.inv(moments.H)
@@ -243,7 +245,7 @@ def test_estimated_weights_balance_what_is_linear_in_the_covariates():
     """Where an outcome is linear in them and has no residual, the sampling error of the difference is 0."""
     loss, raw = LOSSES["squares"]
     side = public_side(loss, theta=raw)
-    side = replace(side, dependence=replace(side.dependence, spread=1e-12))
+    side = replace(side, dependence=replace(side.dependence, spread=np.full(2, 1e-12)))
     moments = side.moments(side.centre, records=1.0)
     inverse, T = np.linalg.inv(moments.H), side.geometry.to_raw()
     covariance = T @ inverse @ moments.J @ inverse @ T.T
@@ -277,4 +279,20 @@ def test_outcomes_of_public_people_tell_how_they_depend_on_covariates(rows):
     slope = np.polyfit(side.standing.X[:, 1], side.dependence.lean, 1)[0]
     assert 0.2 < slope < 1.1  # .6 in truth
     counts = hdpf.poisson("k ~ a", study, weighting=weighting)._spec.public
-    assert 0.6 < counts.dependence.spread < 1.5
+    assert ((counts.dependence.spread > 0.6) & (counts.dependence.spread < 1.5)).all()
+
+
+@pytest.mark.parametrize("name", ["squares", "poisson", "logistic"])
+def test_outcomes_of_either_arm_have_the_spread_of_that_arm(name):
+    rng = np.random.default_rng(8)
+    X = np.column_stack([np.ones(4000), rng.normal(size=4000)])
+    a = rng.integers(0, 2, 4000).astype(float)
+    Z = np.column_stack([np.ones(4000), a])
+    number = np.where(a == 1, 8, 1)
+    y, expected = {
+        "squares": (0.2 * a + rng.normal(size=4000) / np.sqrt(number), [1.0, 1 / 8]),
+        "poisson": (rng.poisson(3.0 * number) / number, [1.0, 1 / 8]),
+        "logistic": (rng.binomial(number, 0.4) / number, [1.0, 1 / 8]),
+    }[name]
+    loss = LOSSES[name][0].plain
+    assert dependence_of(loss, Z, X, y, a, people=X).spread == pytest.approx(expected, rel=0.1)
