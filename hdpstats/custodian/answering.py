@@ -307,6 +307,21 @@ class AnsweringSite(ExpectingSite):
                 self._costs.take_back(query)
 
 
+FIRST_CHARGED: Final = (
+    "The propensity model of this request was charged before, stays charged, and leaves with no answer to it: ask for "
+    "it alone (a request `propensity` of the same formula, epsilon and replicate), which costs nothing"
+)
+"""What is said where the second part of a request is refused after the first was charged."""
+
+
+def _with_first(refusal: BaseException, question: Question, site: "AnsweringSite") -> BaseException:
+    """Return a refusal, which says what was charged of the first of two questions."""
+    asked = [query for query, _ in site.answers.values()]
+    if question.second is None or question.owes_second(asked) or not isinstance(refusal, HdpError):
+        return refusal
+    return type(refusal)(f"{refusal}. {FIRST_CHARGED}", **refusal.facts)
+
+
 def _refusal(code: str, **numbers: float) -> HdpError:
     refusal = CODES[code]
     added = "".join(f"; {name}: {number:g}" for name, number in numbers.items())
@@ -402,6 +417,11 @@ class Exchange:
     prices, clock
         Those of this machine.
 
+    Attributes
+    ----------
+    ended : set of (str, str)
+        The requests, by their SHA-256 and analyst, that were answered to their end here.
+
     Raises
     ------
     ArgumentError, SchemaError, LedgerError
@@ -416,6 +436,7 @@ class Exchange:
         clock: Clock = Clock(),  # noqa: B008  (frozen)
     ) -> None:
         self.settings, self._site = settings, open_site(settings)
+        self.ended = set[tuple[str, str]]()
         self._slots = Slots(
             self._site,
             settings.timing,
@@ -495,7 +516,9 @@ class Exchange:
             except HdpError as error:
                 too_long = error.facts.get("code") == "too-long"
                 if not answering.answers or (too_long and answering.refusal is not None):
-                    raise  # else reading the release file raises the same: it is about what was released
+                    raise _with_first(
+                        error, asked.question, answering
+                    ) from None  # else reading the release file raises the same: it is about what was released
                 stopped = str(error)
                 if too_long:  # what was released leaves all the same, and whether more would be asked is not known
                     log.write(request="file", sha256=asked.sha256, ended=stopped, answers=len(answering.answers))
@@ -508,9 +531,11 @@ class Exchange:
                 stopped = f"its code, after answers: {log.cause(error)}"
                 log.write(request="file", sha256=asked.sha256, failed=stopped)
             if answering.refusal is not None:  # which a study of several sites goes on without
-                raise answering.refusal
+                raise _with_first(answering.refusal, asked.question, answering)
         if stopped and len(answering.answers) < (before() or 0):
             raise FewerAnswers(f"{stopped}. The file of an earlier answer to this request has more, and stays as it is")
+        if not stopped:
+            self.ended.add((asked.sha256, analyst))
         entries = [None if each.entry is None else each.entry.to_dict() for _, each in answering.answers.values()]
         log.write(request="file", sha256=asked.sha256, analyst=analyst, entries=entries)
         return self._file(asked, answering.answers)

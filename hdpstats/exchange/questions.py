@@ -224,6 +224,12 @@ class Question:
                 f"{FORMULA} must be given with {EPSILON}, as in 'treatment ~ age': people are weighted by that model",
                 argument=FORMULA,
             )
+        for name, taken in (("quantiles", False), ("complete", True)):
+            if self.options.get(name, taken) is not taken:
+                raise ArgumentError(
+                    f"{name} must be left out with {FORMULA}: a balance has no quartiles, and is of complete people",
+                    argument=name,
+                )
         if "delta" in self.spending:
             raise ArgumentError(
                 f"delta must be left out with {FORMULA}: both parts of such a question are pure", argument="delta"
