@@ -59,9 +59,10 @@ from hdpstats.custodian.request_costs import (
     affords_all,
     affords_quota,
     charges_besides,
-    charges_of_second,
+    left_to_account,
     owed_second,
     query_sha256,
+    to_come,
 )
 from hdpstats.custodian.senders import sender_of
 from hdpstats.custodian.serving import open_site, read_rows
@@ -69,8 +70,9 @@ from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.timing import Overruns, Slots
 from hdpstats.exchange import ReleaseFile, RequestFile
 from hdpstats.exchange.questions import Question
+from hdpstats.exchange.weighted_people import Expected, ExpectingSite, longest_text
 from hdpstats.ledger import Ledger
-from hdpstats.privacy.budget import total
+from hdpstats.privacy.budget import NOTHING, Spend, total
 from hdpstats.records.query import Query, Release
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
@@ -111,7 +113,7 @@ REFUSED_BEFORE: Final = (
 
 
 @final
-class AnsweringSite(Site):
+class AnsweringSite(ExpectingSite):
     """A site as one analyst sees it, which keeps what it answered.
 
     The analyst's own code asks it, so it shows what every `Site` shows, and neither rows nor the ledger.
@@ -135,7 +137,7 @@ class AnsweringSite(Site):
         self.answers: dict[str, tuple[Query, Release]] = {}
         self.refusal: BaseException | None = None
         self._later: RequestRefused | None = None
-        self._charges = 1
+        self._expected = Expected()
 
     @property
     def schema(self) -> Schema:
@@ -166,12 +168,11 @@ class AnsweringSite(Site):
 
     def check_permitted(self, query: Query, columns: Collection[str]) -> None:
         """Refuse what the analyst may not ask; where it is too large or takes too long, nothing is charged before."""
-        self._charges = max(self._charges, charges_of_second(query))
         try:
             with self.time.paused():
                 self._check_allowed(query, columns)
                 try:
-                    self._check_size(query.to_json().encode())
+                    self._check_size(longest_text(query))
                     self._slots.seconds(query, analyst=self._analyst)
                 except RequestRefused as refused:  # what was answered before is handed out all the same
                     self._later = refused
@@ -179,13 +180,22 @@ class AnsweringSite(Site):
             self.refusal = _refusal(refused.code, **refused.numbers)
             raise self.refusal from None
 
-    def _check_size(self, written: bytes) -> None:
-        if len(written) > self._limits.query:
+    def _check_size(self, length: int) -> None:
+        if length > self._limits.query:
             raise RequestRefused("too-large", limit=self._limits.query)
 
     def _check_allowed(self, query: Query, columns: Collection[str]) -> None:
         if not self._permissions.allow(query, columns):
             raise RequestRefused("forbidden")
+
+    def expect(self, expected: Expected) -> None:
+        """Take what the second of two questions will ask."""
+        self._expected = expected
+
+    def known(self, query: Query) -> Release | None:
+        """Return the release of a query, to whoever it was made."""
+        with self.time.paused():
+            return self._site.received(query)
 
     def received(self, query: Query) -> Release | None:
         """Return what the analyst has received of a query."""
@@ -209,7 +219,7 @@ class AnsweringSite(Site):
 
     def _answered(self, query: Query) -> Release:
         written = query.to_json().encode()
-        self._check_size(written)
+        self._check_size(len(written))
         asked = read_query(written)
         self._check_allowed(asked, self._site.columns(asked, analyst=self._analyst))
         release = self._site.received(asked, analyst=self._analyst)
@@ -228,51 +238,88 @@ class AnsweringSite(Site):
         return release
 
     def _check_approved(self, query: Query) -> None:
-        """Refuse what would go beyond what the request says, and what was approved, before it is charged."""
+        """Refuse what would go beyond what the request says, and what was approved, before it is charged.
+
+        What is known of a second question (`Expected`) is checked with the first query of the first.
+        """
         if self._later is not None:
             raise self._later
-        allowed = self._chargeable
-        waits = allowed.waits or (allowed.old if allowed.old and self._costs.is_old(query) else "")
+        allowed, analyst = self._chargeable, self._analyst
+        later = to_come(query, self._expected, partial(self._site.received, analyst=analyst))
+        waits = allowed.waits or (allowed.old if allowed.old and any(map(self._costs.is_old, later)) else "")
         if waits:
             raise NotApproved(waits, argument="approve")
-        if allowed.again is not None and self._in_vain + self._site.in_vain(query) > allowed.again:
+        if allowed.again is not None and self._in_vain + sum(map(self._site.in_vain, later)) > allowed.again:
             raise NotApproved(
-                "approve must be given anew: this query was charged before and has no release; its answer is computed "
-                "by another process, or was interrupted, and going on charges it once more. See --dry-run. Nothing was "
-                "charged now",
+                "approve must be given anew: a query of it was charged before and has no release; its answer is "
+                "computed by another process, or was interrupted, and going on charges it once more. See --dry-run. "
+                "Nothing was charged now",
                 argument="approve",
                 computed=True,
             )
-        shared = self._site.received(query) is not None
-        others = charges_besides(self._site.owed(query, analyst=self._analyst), shared=shared)
-        if others > allowed.besides.get(query_sha256(query), 0):
+        others = {each: self._besides(each) for each in later}
+        more = [number for each, number in others.items() if number > allowed.besides.get(query_sha256(each), 0)]
+        if more:
             raise NotApproved(
                 f"approve must be given for what the analyst is charged besides (--approve NAME --sha256 HEX): others "
-                f"were charged {others} times in vain for a query of this request, and who receives it is charged as "
+                f"were charged {more[0]} times in vain for a query of this request, and who receives it is charged as "
                 "much too, more than the request says. See --dry-run. Nothing was charged now",
                 argument="approve",
                 computed=True,
             )
         answered = [each for each, _ in self.answers.values()]
         if self._question.second is not None:
-            quote = self._site.quote(query, analyst=self._analyst)
-            besides = quote.cost.times(others)
             ledger = self._site.ledger
-            second = owed_second(ledger, self._question, answered, charges=self._charges)
-            charged = quote.cost + quote.ahead + second
-            if not affords_all(ledger, charged, self._analyst, shared=shared, besides=besides):
+            second = owed_second(ledger, self._question, answered, charges=self._expected.charges)
+            charged = self._quoted(query) + second
+            of_account = left_to_account(
+                self._expected,
+                charged=charged,
+                second=second,
+                shared=self._site.received(query) is not None,
+                quote=self._quoted,
+            )
+            besides = sum(
+                (self._site.quote(each, analyst=analyst).cost.times(number) for each, number in others.items()), NOTHING
+            )
+            if not affords_all(ledger, charged, analyst, of_account=of_account, besides=besides):
                 raise _refusal("insufficient-budget")
-        later = self._site.charges_ahead(query, analyst=self._analyst)
-        later += self._charges if self._question.owes_second(answered) else 0
-        if not affords_quota(self._site.ledger.left(self._analyst), later, self._limits):
+        following = self._site.charges_ahead(query, analyst=analyst)
+        following += self._expected.charges if self._question.owes_second(answered) else 0
+        if not affords_quota(self._site.ledger.left(analyst), following, self._limits):
             raise _refusal("quota")
-        self._costs.add(query, self._site.cost(query, analyst=self._analyst), charged=True)
+        self._costs.add(query, self._site.cost(query, analyst=analyst), charged=True)
+
+    def _besides(self, query: Query) -> int:
+        """Return how many charges of a query the analyst is charged besides, as others made them in vain."""
+        shared = self._site.received(query) is not None
+        return charges_besides(self._site.owed(query, analyst=self._analyst), shared=shared)
+
+    def _quoted(self, query: Query) -> Spend:
+        """Return what a query is charged, with what lies ahead of it."""
+        quote = self._site.quote(query, analyst=self._analyst)
+        return quote.cost + quote.ahead
 
     def _take_back(self, query: Query) -> None:
         """Forget the cost of a query that was refused, where nothing of it was charged."""
         with suppress(HdpError):
             if not self._site.in_vain(query) and self._site.received(query, analyst=self._analyst) is None:
                 self._costs.take_back(query)
+
+
+FIRST_CHARGED: Final = (
+    "The propensity model of this request was charged before, stays charged, and leaves with no answer to it: ask for "
+    "it alone (a request `propensity` of the same formula, epsilon and replicate), which costs nothing"
+)
+"""What is said where the second part of a request is refused after the first was charged."""
+
+
+def _with_first(refusal: BaseException, question: Question, site: "AnsweringSite") -> BaseException:
+    """Return a refusal, which says what was charged of the first of two questions."""
+    asked = [query for query, _ in site.answers.values()]
+    if question.second is None or question.owes_second(asked) or not isinstance(refusal, HdpError):
+        return refusal
+    return type(refusal)(f"{refusal}. {FIRST_CHARGED}", **refusal.facts)
 
 
 def _refusal(code: str, **numbers: float) -> HdpError:
@@ -370,6 +417,11 @@ class Exchange:
     prices, clock
         Those of this machine.
 
+    Attributes
+    ----------
+    ended : set of (str, str)
+        The requests, by their SHA-256 and analyst, that were answered to their end here.
+
     Raises
     ------
     ArgumentError, SchemaError, LedgerError
@@ -384,6 +436,7 @@ class Exchange:
         clock: Clock = Clock(),  # noqa: B008  (frozen)
     ) -> None:
         self.settings, self._site = settings, open_site(settings)
+        self.ended = set[tuple[str, str]]()
         self._slots = Slots(
             self._site,
             settings.timing,
@@ -463,7 +516,9 @@ class Exchange:
             except HdpError as error:
                 too_long = error.facts.get("code") == "too-long"
                 if not answering.answers or (too_long and answering.refusal is not None):
-                    raise  # else reading the release file raises the same: it is about what was released
+                    raise _with_first(
+                        error, asked.question, answering
+                    ) from None  # else reading the release file raises the same: it is about what was released
                 stopped = str(error)
                 if too_long:  # what was released leaves all the same, and whether more would be asked is not known
                     log.write(request="file", sha256=asked.sha256, ended=stopped, answers=len(answering.answers))
@@ -476,9 +531,11 @@ class Exchange:
                 stopped = f"its code, after answers: {log.cause(error)}"
                 log.write(request="file", sha256=asked.sha256, failed=stopped)
             if answering.refusal is not None:  # which a study of several sites goes on without
-                raise answering.refusal
+                raise _with_first(answering.refusal, asked.question, answering)
         if stopped and len(answering.answers) < (before() or 0):
             raise FewerAnswers(f"{stopped}. The file of an earlier answer to this request has more, and stays as it is")
+        if not stopped:
+            self.ended.add((asked.sha256, analyst))
         entries = [None if each.entry is None else each.entry.to_dict() for _, each in answering.answers.values()]
         log.write(request="file", sha256=asked.sha256, analyst=analyst, entries=entries)
         return self._file(asked, answering.answers)

@@ -25,7 +25,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
@@ -35,11 +35,12 @@ from hdpstats._base.errors import ArgumentError, MechanismError
 from hdpstats.custodian.files import append_line, check_file, without_torn_end
 from hdpstats.custodian.settings import Limits, SiteSettings
 from hdpstats.exchange.questions import Question
+from hdpstats.exchange.weighted_people import Expected
 from hdpstats.ledger import KnownQuery, Ledger
 from hdpstats.ledger.analysts import Quota
 from hdpstats.privacy.budget import NOTHING, Budget, Spend, covers
 from hdpstats.privacy.composition import Balance
-from hdpstats.records.query import Query
+from hdpstats.records.query import Query, Release
 from hdpstats.sites.site import SiteTerms
 
 CARRIED_AGAIN: Final = 2
@@ -171,14 +172,33 @@ class RequestCosts:
         return [each for each in found if each["query"] == name and each["analyst"] == self._whose["analyst"]]
 
 
-def charges_of_second(query: Query) -> int:
-    """Return how many charges the second of two questions makes, as far as a query tells: 1 of a query of the first.
+def to_come(query: Query, expected: Expected, received: Callable[[Query], Release | None]) -> tuple[Query, ...]:
+    """Return a query that is to be charged, and those of the second of two questions that are known to be after it."""
+    asked = {each.question(): each for each in (query, *expected.queries)}
+    return (query, *(each for name, each in asked.items() if name != query.question() and received(each) is None))
 
-    The first is a fit of people who are not weighted. Rounds make as many as if the query were the last.
+
+def left_to_account(
+    expected: Expected, *, charged: Spend, second: Spend, shared: bool, quote: Callable[[Query], Spend]
+) -> Spend:
+    """Return what the account is charged for a query and all that follows.
+
+    Parameters
+    ----------
+    expected
+        What is known of the second question.
+    charged, second
+        What the analyst is charged for all of it, and the part of that which a second question is (`owed_second`).
+    shared
+        Whether the query was released to somebody else: then the account is charged from the first query on that was
+        released to nobody.
+    quote
+        What a query is charged, with what lies ahead of it.
     """
-    weighted = getattr(getattr(query, "model", None), "overlap", None) is not None
-    after = getattr(query, "ahead" if weighted else "followed_by", None)
-    return 1 + (len(after) if isinstance(after, tuple) else 0)
+    if not shared:
+        return charged
+    rest = NOTHING if expected.missing is None else quote(expected.missing)
+    return rest if expected.is_sure else rest + second
 
 
 def owed_second(ledger: Ledger, asked: Question, answered: Iterable[Query], *, charges: int) -> Spend:
@@ -193,7 +213,7 @@ def affords_all(
     charged: Spend,
     analyst: str,
     *,
-    shared: bool,
+    of_account: Spend,
     besides: Spend = NOTHING,
     caps: Mapping[str, Balance] | None = None,
 ) -> bool:
@@ -208,14 +228,15 @@ def affords_all(
         (`owed_second`): each charge is at least the floor.
     analyst
         Whose it is.
-    shared
-        Whether it was released to somebody else: it is charged to the analyst's cap alone, and so may be what follows.
+    of_account
+        What of it the account is charged: less where queries were released to somebody else, and are charged to the
+        analyst's cap alone (`left_to_account`).
     besides
-        What the analyst's cap is charged besides: charges of the query that were made for others (`charges_besides`).
+        What the analyst's cap is charged besides: charges of queries that were made for others (`charges_besides`).
     caps
         The caps of analysts; by default those of the account.
     """
-    if not shared and not ledger.affords(charged):
+    if of_account != NOTHING and not ledger.affords(of_account):
         return False
     known = ledger.caps if caps is None else caps
     if not known or analyst not in known:

@@ -241,9 +241,7 @@ class Watch:
             asked = self._read(file)
             name = sender_of(self._settings, asked, file.folder or None)
             approval = self._approved(asked.sha256, name)  # before: one that comes meanwhile has it looked at again
-            refused = self._was_refused(file, asked.sha256, name)
-            before = partial(self._answers_before, asked.sha256, name)
-            made = self._exchange.answer(asked, analyst=name, carried=True, refused=refused, before=before)
+            made = self._made(file, asked, name)
         except NotApproved as error:
             if asked is not None:
                 until = self._clock.now() + (COMPUTED if error.facts.get("computed") else math.inf)
@@ -276,6 +274,14 @@ class Watch:
         if written:
             self._done.add(file)
         return asked is not None
+
+    def _made(self, file: Found, asked: RequestFile, name: str) -> ReleaseFile:
+        """Return the answer to a request; a copy of one that has its answer in the outbox takes nobody's time."""
+        if self._is_answered(asked.sha256, name):
+            raise FewerAnswers("it was answered before, and its answer is in the outbox")
+        refused = self._was_refused(file, asked.sha256, name)
+        before = partial(self._answers_before, asked.sha256, name)
+        return self._exchange.answer(asked, analyst=name, carried=True, refused=refused, before=before)
 
     def _waits(self, waiting: Waiting) -> bool:
         """Whether nothing happened that a request waits for."""
@@ -325,12 +331,17 @@ class Watch:
         except OSError as error:
             log.write(failed=f"what waits cannot be kept in {self._settings.waiting}: {error.strerror}")
 
-    def _answers_before(self, sha256: str, analyst: str) -> int | None:
-        """Return how many answers the file has that is in the outbox; None where there is none of this data."""
-        name, ledger = f"{sha256}.json", self._exchange.ledger
+    def _is_answered(self, sha256: str, analyst: str) -> bool:
+        """Whether this process has answered a request to its end, and the outbox still has the answer: it is a copy."""
+        ledger = self._exchange.ledger
         held = HeldData(dataset=ledger.dataset, version=ledger.version, account=ledger.identity)
+        known = (sha256, analyst) in self._exchange.ended
+        return known and self._answers_before(sha256, analyst, held) is not None
+
+    def _answers_before(self, sha256: str, analyst: str, held: HeldData | None = None) -> int | None:
+        """Return how many answers the file in the outbox has, of whatever version of the data; None where none is."""
         with suppress(OSError), _opened(self._outbox) as top, _below(analyst, top) as folder:
-            return ReleaseFile.answers_at(name, request=sha256, held=held, folder=folder)
+            return ReleaseFile.answers_at(f"{sha256}.json", request=sha256, held=held, folder=folder)
         return None
 
     def _read(self, file: Found) -> RequestFile:

@@ -129,15 +129,17 @@ class BalanceRequest:
 
     @in_its_recipe
     def release(self, epsilon: object, *, allow_large_epsilon: bool = False) -> "Balance":
-        """Ask the sites, and return the balance. That both halves are affordable is checked before the first."""
+        """Ask the sites, and return the balance. Both halves are checked before the first: permission, size, budget."""
         from hdpstats.describe.request import released
 
         study = self.study
         amount = release_epsilon(epsilon, allow_large_epsilon=allow_large_epsilon)
         check_private(study, "describe")
         people = {name: site.records for name, site in study.sites.items()}
-        found = []
-        for query in self.queries(amount, people):
+        queries, found = self.queries(amount, people), []
+        for name, site in study.sites.items():  # of the second half, before the first is charged
+            site.check_permitted(queries[1], prepare(queries[1], site_facts_of(study, people[name])).needs)
+        for query in queries:
             answers = released(study, dict.fromkeys(study.sites, query))
             public = None if query.weighting is not None else public_cohort(query, study.schema, study.public)
             found.append(Description(schema=study.schema, public=public, **answers))

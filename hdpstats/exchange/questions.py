@@ -224,6 +224,12 @@ class Question:
                 f"{FORMULA} must be given with {EPSILON}, as in 'treatment ~ age': people are weighted by that model",
                 argument=FORMULA,
             )
+        for name, taken in (("quantiles", False), ("complete", True)):
+            if self.options.get(name, taken) is not taken:
+                raise ArgumentError(
+                    f"{name} must be left out with {FORMULA}: a balance has no quartiles, and is of complete people",
+                    argument=name,
+                )
         if "delta" in self.spending:
             raise ArgumentError(
                 f"delta must be left out with {FORMULA}: both parts of such a question are pure", argument="delta"
@@ -278,7 +284,8 @@ class Question:
     def _of_weighted(self, kind: Kind, study: Study) -> OfWeightedPeople:
         options = {name: value for name, value in self.options.items() if name != FORMULA}
         return OfWeightedPeople(
-            propensity=cast(PropensityRequest, propensity(self.options[FORMULA], study)),
+            study=study,
+            first=lambda study: cast(PropensityRequest, propensity(self.options[FORMULA], study)),
             open=lambda study, weighting: kind.open(self.what, study, weighting=weighting, **options),
             ask=kind.ask,
             replicate={**self.options, **self.spending}.get("replicate", 1),

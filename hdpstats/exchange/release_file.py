@@ -141,13 +141,17 @@ class ReleaseFile:
         return cls.answers_at(path, request=request, held=held) is not None
 
     @classmethod
-    def answers_at(cls, path: Place, *, request: str, held: HeldData, folder: int | None = None) -> int | None:
-        """Return how many answers the file has that `is_at` asks about, in an open folder; None where it is none."""
+    def answers_at(cls, path: Place, *, request: str, held: HeldData | None, folder: int | None = None) -> int | None:
+        """Return how many answers the file has that `is_at` asks about, in an open folder; None where it is none.
+
+        Without ``held`` it may be of any data.
+        """
         try:
             found = cls.from_bytes(read_bytes(path, name="release", folder=folder), place=path)
         except HdpError:
             return None
-        return len(found.answers) if found.request_sha256 == request and found.site().held == held else None
+        same = found.request_sha256 == request and held in (None, found.site().held)
+        return len(found.answers) if same else None
 
     @classmethod
     def from_bytes(cls, content: bytes, *, place: Place = "release") -> "ReleaseFile":
@@ -306,9 +310,10 @@ def read_result(
     ----------
     release
         The file that the custodian sent; of several sites a list of theirs, or a dictionary by the sites' names. They
-        are combined as the ordinary call at these sites combines them: descriptions, curves and distributions always.
-        A fit may ask each site something that depends on what others released. Where it does, no such file has the
-        answer, and an error says so: read each by itself, and combine the results with `hdpstats.api.aggregate`.
+        are combined as the ordinary call at these sites combines them: descriptions, curves and distributions always,
+        unless people are weighted by a propensity model. A fit may ask each site something that depends on what others
+        released. Where it does, no such file has the answer, and an error says so: read each by itself, and combine the
+        results with `hdpstats.api.aggregate`.
     request
         The request, or its file.
     public

@@ -19,9 +19,10 @@ from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.files import append_line
 from hdpstats.custodian.request_costs import CARRIED_AGAIN
 from hdpstats.custodian.watching import Watch
-from hdpstats.exchange import RequestFile, read_result
+from hdpstats.exchange import RequestFile, questions, read_result
 from hdpstats.ledger import Ledger, SigningKey
 from hdpstats.sites import LocalSite
+from hdpstats.sites.site import HeldData
 from tests import forked
 from tests.custodian.asked_by_files import PRICES, QUESTIONS, SIMPLE, STUDY, Place, seen, with_entries
 from tests.custodian.institution import EVERYTHING, open_account
@@ -720,3 +721,37 @@ def test_two_processes_on_one_inbox_answer_once_and_end_when_told(place):
     assert not [name for name in answers(place) if "refused" in name or ".new" in name]
     assert RequestFile.read(place.inbox / "ann" / "fit.json").sha256 == asked.sha256
     assert isinstance(place.settings, SiteSettings)
+
+
+def test_copies_of_an_answered_request_take_nobodys_time(place, monkeypatch):
+    _, release = place.put("one.json")
+    watch, asked, ask = place.watch(), [], questions.Question.ask
+    monkeypatch.setattr(questions.Question, "ask", lambda self, study: asked.append(self) or ask(self, study))
+    watch.sweep()
+    for number in range(5):
+        place.put(f"copy{number}.json")
+    assert (watch.sweep(), len(asked)) == (5, 1)
+    release.unlink()
+    place.put("anew.json")
+    assert (watch.sweep(), len(asked), release.exists()) == (1, 2, True)
+
+
+def test_an_answer_that_was_cut_off_replaces_none_of_another_version_that_has_more(place, monkeypatch):
+    asked, release = place.put("one.json")
+    place.watch().sweep()
+    before = release.read_bytes()
+    entries = yaml.safe_load(place.file.read_text())
+    with_entries(place, ledger=entries["ledger"] | {"version": 2})
+    watch = place.watch()
+    assert watch._is_answered(asked.sha256, "ann") is False
+    held = HeldData(dataset="trial", version=2, account=place.ledger.identity)
+    assert [watch._answers_before(asked.sha256, "ann", each) for each in (None, held)] == [1, None]
+    monkeypatch.setattr(
+        answering.Exchange, "answer", lambda *_, before, **__: fewer(before()) if before() else pytest.fail("replaced")
+    )
+    assert watch.sweep() == 1
+    assert release.read_bytes() == before
+
+
+def fewer(number):
+    raise answering.FewerAnswers(f"fewer than {number}")

@@ -4,19 +4,20 @@ import json
 
 import numpy as np
 import pytest
+import yaml
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import HdpError
 from hdpstats._base.work import Operations
-from hdpstats.custodian import approvals, open_site, preview
+from hdpstats.custodian import answering, approvals, open_site, preview
 from hdpstats.exchange import RequestFile
 from hdpstats.exchange.questions import KINDS, MAY
 from hdpstats.exchange.weighted_people import RehearsedSite
 from hdpstats.records import codec
 from hdpstats.sites import LocalSite
 from tests.custodian import asked_by_files
-from tests.custodian.asked_by_files import BY_PROPENSITY, QUESTIONS, WEIGHTED, Place, Seen
+from tests.custodian.asked_by_files import BY_PROPENSITY, QUESTIONS, STUDY, WEIGHTED, Place, Seen
 from tests.custodian.institution import EVERYTHING
 from tests.custodian.people import PRIVATE, PUBLIC, SCHEMA
 
@@ -32,8 +33,16 @@ LATER = {
     ).fit(epsilon=1),
     "balance": lambda study, w: hdp.describe(study, ["x", "g", "k"], weighting=w, epsilon=1, replicate=2),
 }
-CHARGES = {"weighted logit": 3, "balance": 4}
 HIDDEN = {"place": "ledger.db", "dataset": "trial", "epsilon": 100, "relation": "add_or_remove_one"}
+OFFLINE = hdp.Study(public=PUBLIC, schema=SCHEMA, relation="add_or_remove_one", n_max=500)
+OF_HIDDEN = {"persons": {"n_max": 500}, "ledger": HIDDEN}
+CHARGES = {
+    "weighted logit": (3, {}, STUDY),
+    "balance": (4, {}, STUDY),
+    "weighted logit of a hidden number": (5, OF_HIDDEN, OFFLINE),  # count, description, fit; count, fit
+    "balance of a hidden number": (5, OF_HIDDEN, OFFLINE),
+}
+TWO = {name: EVERYTHING | {"epsilon": 10} for name in ("ann", "bob")}
 
 
 @pytest.fixture
@@ -71,9 +80,8 @@ def test_a_release_file_gives_what_a_later_fit_with_weighting_gives(place, quest
 
 @pytest.mark.parametrize("question", ["weighted logit"])
 def test_a_noisy_number_of_people_is_asked_by_both_parts(tmp_path, question):
-    place = Place(tmp_path, persons={"n_max": 500}, ledger=HIDDEN)
-    offline = hdp.Study(public=PUBLIC, schema=SCHEMA, relation="add_or_remove_one", n_max=500)
-    place.ask(*WEIGHTED[question], offline)
+    place = Place(tmp_path, **OF_HIDDEN)
+    place.ask(*WEIGHTED[question], OFFLINE)
     place.answer()
     assert place.ledger.history()["mechanism"].tolist().count("count/1") == 2
     assert place.spent == pytest.approx(2)
@@ -134,9 +142,10 @@ def test_an_approval_is_for_both_parts(tmp_path, question):
 
 @pytest.mark.parametrize("question", CHARGES)
 def test_more_charges_than_are_allowed_are_refused_before_the_first(tmp_path, question):
-    most = CHARGES[question]
-    place = Place(tmp_path, limits={"charges_each": most - 1})
-    place.ask(*WEIGHTED[question])
+    most, entries, study = CHARGES[question]
+    place = Place(tmp_path, limits={"charges_each": most - 1}, **entries)
+    place.ask(*WEIGHTED[question.partition(" of a hidden")[0]], study)
+    assert "would be refused: more charges" in preview(place.settings, place.request, prices=asked_by_files.PRICES)
     with pytest.raises(hdp.QuotaExceeded, match="othing was charged for it"):
         place.answer()
     assert place.spent == 0
@@ -157,19 +166,125 @@ def test_a_weighted_question_is_affordable_as_its_charges_are_counted(tmp_path, 
     assert place.spent == 0
 
 
-@pytest.mark.parametrize("question", ["weighted logit", "weighted curves"])
+def test_each_charge_of_a_hidden_number_of_people_is_at_least_the_floor(tmp_path):
+    """Of an epsilon of 2e-5 a count and a fit are charged 2e-4."""
+    place = Place(tmp_path, persons={"n_max": 500}, ledger=HIDDEN | {"epsilon": 1.00015})
+    place.ask("logit", "event ~ y", BY_PROPENSITY | {"epsilon": 2e-5}, OFFLINE)
+    assert "would be refused: more than is left" in preview(place.settings, place.request)
+    with pytest.raises(hdp.InsufficientBudget):
+        place.answer()
+    assert place.spent == 0
+
+
+def test_an_account_without_the_second_part_is_asked_where_another_has_the_propensity_model(tmp_path):
+    ledger = {"place": "ledger.db", "dataset": "trial", "epsilon": 1.5, "delta": 1e-3}
+    place = Place(tmp_path, analysts=TWO, ledger=ledger)
+    place.ask("propensity", "y ~ x + g", {"epsilon": 1})
+    place.answer(analyst="bob")
+    place.ask("logit", "event ~ y", BY_PROPENSITY)
+    assert "would be refused: more than is left" in preview(place.settings, place.request, analyst="ann")
+    with pytest.raises(hdp.InsufficientBudget):
+        place.answer(analyst="ann")
+    assert (place.spent, place.ledger.spent_by("ann").epsilon) == (1, 0)
+
+
+@pytest.mark.parametrize("question", ["weighted logit", "balance"])
+def test_an_account_that_is_used_up_is_not_asked_where_another_has_both_parts(tmp_path, question):
+    ledger = {"place": "ledger.db", "dataset": "trial", "epsilon": 2.001, "delta": 1e-3}
+    place = Place(tmp_path, analysts=TWO, ledger=ledger)
+    place.ask(*WEIGHTED[question])
+    place.answer(analyst="bob")
+    place.release.unlink()
+    assert "would be refused" not in preview(place.settings, place.request, analyst="ann")
+    place.answer(analyst="ann")
+    assert (place.spent, place.ledger.spent_by("ann").epsilon) == (2, 2)
+
+
+def in_vain(place, monkeypatch, number, **options):
+    """Answer a request whose so-and-so-many-th query is charged, and has no release."""
+    compute, asked = LocalSite._compute, []
+
+    def ending(*given):
+        asked.append(given)
+        return 1 / 0 if len(asked) == number else compute(*given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalSite, "_compute", ending)
+        with pytest.raises(Exception, match=r"."):
+            place.answer(**options)
+
+
+VAIN = {  # what ann asks, and what of it bob was charged in vain
+    "after the same propensity model": ("logit", "event ~ y", {}, {}, 1),
+    "after another propensity model": ("describe", ["x", "g", "k"], {"propensity_epsilon": 2}, {}, 0.4),
+}
+
+
+@pytest.mark.filterwarnings("ignore:this release was charged 2 times")
+@pytest.mark.parametrize("case", VAIN)
+def test_charges_in_vain_of_the_second_part_are_met_before_the_first_is_charged(tmp_path, monkeypatch, case):
+    kind, what, of_bob, of_ann, owed = VAIN[case]
+    place = Place(tmp_path, analysts=TWO)
+    place.ask(kind, what, BY_PROPENSITY | of_bob)
+    in_vain(place, monkeypatch, 3, analyst="bob")
+    place.ask(kind, what, BY_PROPENSITY | of_ann)
+    words = preview(place.settings, place.request, analyst="ann")
+    assert "of charges for its later queries 1 have no release" in words
+    assert f"the analyst's cap is charged epsilon = {owed}, delta = 0 besides" in words
+    assert "waits until --approve NAME" in words
+    with pytest.raises(approvals.NotApproved, match="charged 1 times in vain for a query"):
+        place.answer(analyst="ann")
+    assert place.ledger.spent_by("ann").epsilon == 0
+    place.answer(analyst="ann", by="Dr Bos")
+    assert place.ledger.spent_by("ann").epsilon >= 2
+
+
+def test_an_old_query_of_the_second_part_waits_before_the_first_is_charged(tmp_path):
+    place = Place(tmp_path)
+    place.ask("describe", ["x", "g", "k"], BY_PROPENSITY | {"propensity_epsilon": 2})
+    place.answer()
+    entries = yaml.safe_load(place.file.read_text())
+    place.file.write_text(yaml.safe_dump(entries | {"ledger": entries["ledger"] | {"version": 2}}))
+    asked = place.ask("describe", ["x", "g", "k"], BY_PROPENSITY)
+    assert "it was charged for other data" in preview(place.settings, place.request)
+    exchange = answering.Exchange(place.settings, prices=asked_by_files.PRICES)
+    with pytest.raises(approvals.NotApproved, match="for version 2 of the data"):
+        exchange.answer(asked, analyst="ann", carried=True)
+    assert place.spent == 3
+
+
+@pytest.mark.parametrize("question", ["weighted logit", "weighted curves", "balance"])
 def test_what_takes_too_long_is_refused_before_the_propensity_model_is_charged(tmp_path, monkeypatch, question):
     place, work = Place(tmp_path), LocalSite.work
     place.ask(*WEIGHTED[question])
 
     def long(self, query, *, analyst):
-        weighted = "weighting" in query.to_json()
+        weighted = '"weighting":{' in query.to_json()
         return Operations(steps=1e18) if weighted else work(self, query, analyst=analyst)
 
     with monkeypatch.context() as patched:
         patched.setattr(LocalSite, "work", long)
         with pytest.raises(hdp.MechanismError, match="longer than the custodian allows, and nothing was charged for"):
             place.answer()
+    assert place.spent == 0
+
+
+MANY = ("describe", ["x", "g", "k", "secret", "time", "event"], BY_PROPENSITY)
+"""A balance whose weighted half is the longest query of all."""
+
+
+def test_a_balance_that_is_too_long_is_refused_before_the_propensity_model_is_charged(tmp_path):
+    place = Place(tmp_path)
+    place.ask(*MANY)
+    *others, longest = (len(query.to_json()) for query, _ in place.answer().answers)
+    assert longest > max(others)
+    place.release.unlink()
+    tmp_path.joinpath("other").mkdir()
+    place = Place(tmp_path.joinpath("other"), limits={"query": longest - 1})
+    place.ask(*MANY)
+    assert "would be refused: the request is longer" in preview(place.settings, place.request)
+    with pytest.raises(hdp.SiteError, match="longer than the site accepts"):
+        place.answer()
     assert place.spent == 0
 
 
@@ -228,6 +343,31 @@ def test_what_public_facts_refuse_is_refused_before_the_propensity_model_is_char
 def test_kinds_without_a_weighting_take_no_propensity_model(place, kind):
     with pytest.raises(hdp.ArgumentError, match="propensity_formula is not an argument"):
         place.ask(kind, "event ~ y", BY_PROPENSITY)
+
+
+@pytest.mark.parametrize(("name", "value"), [("quantiles", True), ("complete", False)])
+def test_what_a_balance_does_not_take_is_refused_by_name(place, name, value):
+    with pytest.raises(hdp.ArgumentError, match=f"{name} must be left out with propensity_formula"):
+        place.ask("describe", ["x", "k"], BY_PROPENSITY | {name: value})
+    place.ask("describe", ["x", "k"], BY_PROPENSITY | {name: not value})
+
+
+def test_a_refusal_after_the_propensity_model_says_how_that_is_had(place, monkeypatch):
+    place.ask("logit", "event ~ y", BY_PROPENSITY)
+    before = answering.AnsweringSite._check_approved
+
+    def refusing(self, query):
+        if getattr(getattr(query, "model", None), "overlap", None) is not None:
+            raise answering._refusal("insufficient-budget")
+        before(self, query)
+
+    monkeypatch.setattr(answering.AnsweringSite, "_check_approved", refusing)
+    with pytest.raises(hdp.InsufficientBudget, match="ask for it alone"):
+        place.answer()
+    assert place.spent == 1
+    place.ask("propensity", "y ~ x + g", {"epsilon": 1})
+    place.answer()
+    assert place.spent == 1
 
 
 @pytest.mark.parametrize("lacking", ["propensity_formula", "propensity_epsilon"])
