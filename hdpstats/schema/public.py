@@ -155,6 +155,8 @@ class PublicTable:
         SHA-256 of the declared columns, 64 hex digits. The same values in the same order of rows have the same hash,
         whatever the types of the columns (1 and 1.0, text and pandas categorical), their order, the index and the
         undeclared columns. Where rows name persons, which rows are whose is part of it, and the names are not.
+    within : float64 array (n,) or None
+        Where `by_person` averaged a column: the variance of a person's own values about their mean; else None.
     """
 
     schema: Schema
@@ -163,6 +165,7 @@ class PublicTable:
     codes: Mapping[str, IntArray]
     persons: IntArray | None
     sha256: str
+    within: FloatArray | None = None
 
     @classmethod
     def from_frame(
@@ -253,15 +256,18 @@ class PublicTable:
         rows = first_rows(self.persons, self.complete(names))
         numbers = {name: values[rows] for name, values in self.numbers.items()}
         codes = {name: values[rows] for name, values in self.codes.items()}
+        within = None
         column = None if averaged is None else self.schema[averaged]
         if averaged in numbers and isinstance(column, NumericColumn):
             places = places_of(self.persons, self.persons, self._cells())
             values = np.clip(self.numbers[averaged], column.lower, column.upper)
             counts = among_first(self.persons, places, ~np.isnan(values), most_rows=most_rows)
-            numbers[averaged] = means_of(self.persons, values, counts)
+            means = means_of(self.persons, values, counts)
+            numbers[averaged] = means
+            within = means_of(self.persons, (values - means[self.persons]) ** 2, counts)
         sha256 = _hash(numbers, codes, self.schema, None)
         return PublicTable(
-            numbers=numbers, codes=codes, persons=None, sha256=sha256, schema=self.schema, rows=len(rows)
+            numbers=numbers, codes=codes, persons=None, sha256=sha256, schema=self.schema, rows=len(rows), within=within
         )
 
     def frame(self) -> pd.DataFrame:

@@ -4,7 +4,7 @@ Numbers of a loss that were left out come from public facts. Arguments are check
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
@@ -73,6 +73,7 @@ from hdpstats.records.model import QueryModel, RegressionModel
 from hdpstats.records.query import LEAST_SMOOTHING, MechanismOptions
 from hdpstats.results import ModelFacts
 from hdpstats.results.propensity import Weighting, checked_weighting, rows_for_errors
+from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import declared_column
 from hdpstats.sites import Study
 from hdpstats.sites.study import checked_study
@@ -284,9 +285,16 @@ class RegressionSpec(RowSpec):
     @property
     def assumption(self) -> str:
         """What predicted errors rest on, in words."""
-        if self.overlap is not None:
+        if isinstance(self.public, WeightedPublic):
             return FROM_WEIGHTED
         return FROM_SCHEMA if self.public is None else FROM_PUBLIC
+
+    @property
+    def few_public(self) -> str | None:
+        """What is said of few public rows, and of private people who may have fewer rows than public ones."""
+        few = RowSpec.few_public.__get__(self)
+        fewer = self.public.of_fewer_rows if isinstance(self.public, WeightedPublic) else ""
+        return " ".join(filter(None, (few, fewer))) or None
 
     @property
     def loss_words(self) -> str:
@@ -702,6 +710,11 @@ def _by_person(
     return study.by_person(given.record.columns, averaged=outcome), most
 
 
+def _within(public: PublicTable | None, needs: Sequence[str]) -> FloatArray | float:
+    """Return the variances within persons of the rows that are complete in the columns; 0 where each has one row."""
+    return 0.0 if public is None or public.within is None else public.within[public.complete(needs)]
+
+
 def _weighted(study: Study, asked: CanonicalDesign, chosen: ChosenLoss, overlap: Weighting) -> WeightedPublic:
     """Return the public side of people weighted by their chance of treatment, or refuse too few public rows."""
     fit, response = overlap.propensity.fit, chosen.response
@@ -721,6 +734,7 @@ def _weighted(study: Study, asked: CanonicalDesign, chosen: ChosenLoss, overlap:
         chosen.loss,
         propensity=X,
         treated=treated,
+        within=_within(study.public, (*propensity.needs, response.column)) / response.stretch**2,
         arms=both_arms(overlap, study, asked.design),
         standing=standing,
         noise=fit.estimate.privacy,

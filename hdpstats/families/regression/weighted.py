@@ -42,8 +42,11 @@ count times the dispersion of public outcomes; of least squares it is that of pu
 first row that is complete in the propensity model's columns, and the outcome is the mean over the rows that have one.
 So the coefficients are those of the average person: by scores ``mean - y``, the same as those of the equation in which
 each of a person's n rows weighs w / n with the covariates of that first row (Liang and Zeger 1986). All sums are over
-people, so that nothing is assumed of how outcomes of a person go together: the variance of a mean of binary outcomes
-about its own mean ``m`` is that of public people's, at most ``m (1 - m)``.
+people, so that nothing is assumed of how outcomes of a person go together. Nothing is released of how many rows private
+people have. The variance taken is that of one outcome (that of public people's means plus that of a person's own
+outcomes about theirs; of a binary outcome ``m (1 - m)``), which no mean exceeds, but at most `WIDER` squared times that
+of public people's means. Where this binds, errors are too small for private people of far fewer rows: notes say so, and
+by how much at most (`Dependence.beyond`).
 
 References
 ----------
@@ -53,7 +56,7 @@ F. Li, K. L. Morgan, A. M. Zaslavsky (2018), Balancing covariates via propensity
 """
 
 from dataclasses import dataclass, replace
-from typing import final
+from typing import Final, final
 
 import numpy as np
 
@@ -69,6 +72,19 @@ from hdpstats.losses import LogisticLoss, PoissonLoss, PredictorLoss
 from hdpstats.public.moments import WhitenedRows, squares
 from hdpstats.records.estimate import Estimate
 from hdpstats.solvers import minimise
+
+WIDER: Final = 1.3
+"""So many times the standard deviation of public people's means is at most taken, for private people of fewer rows."""
+
+LARGER: Final = 1.05
+"""So many times larger errors with one row a person are worth a note."""
+
+FEWER_ROWS: Final = (
+    "Outcomes of private people are taken to be means over about as many rows as those of public people: standard "
+    "errors allow for a spread {wider:.1f} times theirs. Had each private person one row, they would have to be up to "
+    "{beyond:.1f} times as large."
+)
+"""What is said where `WIDER` binds."""
 
 STEPS, CLOSE = 60, 1e-10
 """Newton steps of the constants ``c``, and the length of a step that is short."""
@@ -86,19 +102,31 @@ class Dependence:
     spread : (2,) float64
         By arm, untreated first: of a count the dispersion, of least squares the variance of residuals, of means of
         several binary outcomes the variance over ``m (1 - m)``; 1 of a likelihood without one.
+    beyond : float
+        How many times larger the standard deviation of an outcome would be, in either arm at most, if each person had
+        one row; 1 where that is allowed for.
     """
 
     lean: FloatArray
     spread: FloatArray
+    beyond: float = 1.0
 
 
 def dependence_of(
-    loss: PredictorLoss, Z: FloatArray, X: FloatArray, y: FloatArray, treated: FloatArray, *, people: FloatArray
+    loss: PredictorLoss,
+    Z: FloatArray,
+    X: FloatArray,
+    y: FloatArray,
+    treated: FloatArray,
+    *,
+    people: FloatArray,
+    within: FloatArray | float = 0.0,
 ) -> Dependence:
     """Return it from public rows: those of the regression ``Z`` (n, D) and of the propensity model ``X`` (n, p).
 
     The loss is fitted to both with a weak ridge, as columns may be the same; ``people`` (m, p) are rows of the
-    propensity model of those who stand for the private ones.
+    propensity model of those who stand for the private ones. ``within`` (n,) is, where outcomes are means over several
+    rows, the variance of a person's own outcomes about their mean.
     """
     varies, own = np.ptp(X, axis=0) > 0.0, np.ptp(Z, axis=0) > 0.0
     centre, scale = X[:, varies].mean(axis=0), X[:, varies].std(axis=0)
@@ -112,13 +140,17 @@ def dependence_of(
     theta = minimise(rows.penalised(ridge=ridge), start=np.zeros(len(ridge))).theta
     residuals = loss.score(columns @ theta, y)
     own = unit_variances(loss, residuals + y)
-    spread = np.ones(2)
-    if not isinstance(loss, LogisticLoss) or not np.isin(y, (0.0, 1.0)).all():
-        spread = spread_by_arm(residuals**2, own, treated, coefficients=columns.shape[1])
-    if isinstance(loss, LogisticLoss):
-        spread = np.minimum(spread, 1.0)  # what a variable in [0, 1] with that mean has at most
+    squares = residuals**2
+    of_means, of_one = (
+        np.maximum(spread_by_arm(each, own, treated, coefficients=columns.shape[1]), 1e-12)
+        for each in (squares, squares + within)
+    )
+    if isinstance(loss, LogisticLoss):  # at most what a variable in [0, 1] with that mean has: an outcome of one row
+        whole = np.isin(y, (0.0, 1.0)).all() and not np.any(within)
+        of_means, of_one = np.ones(2) if whole else np.minimum(of_means, 1.0), np.ones(2)
+    spread = np.minimum(of_one, WIDER**2 * of_means)
     lean = ((people[:, varies] - centre) / scale) @ theta[1 : 1 + covariates.shape[1]]
-    return Dependence(lean=np.asarray(lean), spread=np.maximum(spread, 1e-12))
+    return Dependence(lean=np.asarray(lean), spread=spread, beyond=float(np.sqrt(np.max(of_one / spread))))
 
 
 def unit_variances(loss: PredictorLoss, means: FloatArray) -> FloatArray:
@@ -165,6 +197,12 @@ class WeightedPublic(OverlapSide, WhitenedRows):
     def taken_alike(self) -> str:
         """What of private people `moments` take to be distributed as that of the public ones, in words."""
         return "outcomes given covariates" if self.raked else "covariates, and outcomes given these,"
+
+    @property
+    def of_fewer_rows(self) -> str:
+        """What is said of outcomes that are means of fewer rows than allowed for; empty where that is no matter."""
+        beyond = self.dependence.beyond
+        return FEWER_ROWS.format(wider=WIDER, beyond=beyond) if beyond >= LARGER else ""
 
     @property
     def canonical(self) -> bool:
@@ -257,6 +295,7 @@ def weighted_public(
     *,
     propensity: FloatArray,
     treated: FloatArray,
+    within: FloatArray | float,
     arms: tuple[FloatArray, FloatArray],
     standing: WeightedPeople,
     noise: FloatArray,
@@ -274,6 +313,8 @@ def weighted_public(
         The rows of the propensity model of the same people.
     treated : (n,) float64
         Which of them were treated.
+    within : (n,) float64 or float
+        The variance of a person's own outcomes about their mean; 0 where each has one.
     arms : tuple of (m, D) float64
         The regression's rows of the people who stand for private ones, had they been untreated and treated.
     standing
@@ -295,7 +336,7 @@ def weighted_public(
         loss=loss,
         standing=standing,
         noise=noise,
-        dependence=dependence_of(loss.plain, rows.X, propensity, y, treated, people=standing.X),
+        dependence=dependence_of(loss.plain, rows.X, propensity, y, treated, people=standing.X, within=within),
         rows=len(rows.X),
         raked=raked,
     )

@@ -6,8 +6,8 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.families.regression.weighted import dependence_of
-from hdpstats.losses import LogisticLoss
+from hdpstats.families.regression.weighted import WIDER, dependence_of
+from hdpstats.losses import BoundedSquares, LogisticLoss, PoissonLoss
 from tests.unit.models.test_treatment_effect_of_people import (
     MOST,
     PRIVATE,
@@ -15,6 +15,7 @@ from tests.unit.models.test_treatment_effect_of_people import (
     SCHEMA,
     by_hand,
     study_of,
+    visits,
 )
 
 
@@ -69,7 +70,7 @@ def test_public_fits_are_those_of_one_row_each(study, name, outcome):
 
 
 def test_plans_and_errors_are_those_of_one_row_each(study, weighting):
-    """A study of the means, asked with the same weights, predicts the same errors."""
+    """A study of the means, asked with the same weights, predicts them but for the allowance for fewer rows."""
     one = hdp.Study(
         private=one_row_each(PRIVATE, "k"), public=one_row_each(PUBLIC, "k"), schema=SCHEMA,
         budget=hdp.Budget(epsilon=40),
@@ -79,7 +80,8 @@ def test_plans_and_errors_are_those_of_one_row_each(study, weighting):
         hdpf.linear("k ~ a", each, weighting=w).plan(2.0).frame["std_error"]
         for each, w in ((study, weighting), (one, other))
     ]
-    np.testing.assert_allclose(plans[0], plans[1], rtol=0.05)
+    assert (plans[0] > plans[1]).all()
+    assert (plans[0] < 1.05 * WIDER * plans[1]).all()
 
 
 def test_means_of_binary_outcomes_vary_less_than_outcomes():
@@ -90,8 +92,52 @@ def test_means_of_binary_outcomes_vary_less_than_outcomes():
     for number in (1, 3):
         y = rng.binomial(number, p) / number
         found = dependence_of(LogisticLoss(), X, X, y, treated, people=X)
-        assert found.spread == pytest.approx(1 / number, abs=0.05)
+        assert found.spread == pytest.approx(min(1.69 / number, 1.0), abs=0.05)  # 1.3 squared
         assert number > 1 or (found.spread == 1.0).all()
+
+
+@pytest.mark.parametrize("name", ["squares", "poisson", "logistic"])
+def test_errors_allow_for_private_people_of_fewer_rows(name):
+    """Means of two outcomes have the variance of one; of eight 1.3 squared times their own, and it is known to bind."""
+    rng = np.random.default_rng(6)
+    X, a = np.column_stack([np.ones(3000), rng.normal(size=3000)]), rng.integers(0, 2, 3000).astype(float)
+    draw = {
+        "squares": lambda size: rng.normal(0.2 * a[:, None], 1.0, size),
+        "poisson": lambda size: rng.poisson(3.0, size).astype(float),
+        "logistic": lambda size: rng.binomial(1, 0.4, size).astype(float),
+    }[name]
+    loss = {"squares": BoundedSquares(lower=-9.0, upper=9.0), "poisson": PoissonLoss(cap=40.0, upper=40.0)}
+    chosen = loss.get(name, LogisticLoss()).plain
+    for number, spread, beyond in ((1, 1.0, 1.0), (2, 0.5 * 1.69, np.sqrt(1 / 0.845)), (8, 1.69 / 8, np.sqrt(8) / 1.3)):
+        rows = draw((3000, number))
+        y, within = rows.mean(axis=1), rows.var(axis=1)
+        Z = np.column_stack([np.ones(3000), a])
+        found = dependence_of(chosen, Z, X, y, a, people=X, within=within)
+        assert found.spread == pytest.approx([spread, spread], rel=0.1)
+        assert found.beyond == pytest.approx(beyond, rel=0.1)
+        alike = dependence_of(chosen, Z, X, rows[:, 0], a, people=X, within=np.zeros(3000))
+        assert alike.spread == pytest.approx([1.0, 1.0], rel=0.12)  # rows that are all the same: nothing to allow for
+        assert alike.beyond == 1.0
+
+
+def test_what_errors_take_of_numbers_of_rows_is_said_where_it_matters(study, weighting):
+    def of_rows(number, seed):
+        first = visits(600, seed).drop_duplicates("id").assign(y=0.0)
+        rng = np.random.default_rng(seed)
+        several = first.loc[first.index.repeat(number)]
+        return several.assign(k=np.clip(4 + several["a"] + rng.normal(size=len(several)), 0, 10))
+
+    found = {}
+    for number in (1, 8):
+        told = study_of(of_rows(1, 3), of_rows(number, 4), max_rows_per_unit=8)
+        w = hdp.propensity("a ~ x", told, epsilon=8.0).weights()
+        model = hdpf.linear("k ~ a", told, weighting=w)
+        fit = model.fit(epsilon=8.0)
+        found[number] = fit.bse["a"]
+        said = "Had each private person one row, they would have to be up to 2."
+        for text in (str(fit.summary()), str(model.plan(8.0))):
+            assert (said in " ".join(text.split())) == (number == 8)
+    assert found[8] > 0.5 * found[1]  # the variance of public people's means alone would make it .35
 
 
 def test_what_is_averaged_is_stated_and_kept(study, fit, weighting):
