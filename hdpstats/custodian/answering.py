@@ -62,7 +62,6 @@ from hdpstats.custodian.request_costs import (
     left_to_account,
     owed_second,
     query_sha256,
-    to_come,
 )
 from hdpstats.custodian.senders import sender_of
 from hdpstats.custodian.serving import open_site, read_rows
@@ -70,9 +69,9 @@ from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.timing import Overruns, Slots
 from hdpstats.exchange import ReleaseFile, RequestFile
 from hdpstats.exchange.questions import Question
-from hdpstats.exchange.weighted_people import Expected, ExpectingSite, longest_text
+from hdpstats.exchange.weighted_people import CountingSite, longest_text
 from hdpstats.ledger import Ledger
-from hdpstats.privacy.budget import NOTHING, Spend, total
+from hdpstats.privacy.budget import total
 from hdpstats.records.query import Query, Release
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
@@ -113,7 +112,7 @@ REFUSED_BEFORE: Final = (
 
 
 @final
-class AnsweringSite(ExpectingSite):
+class AnsweringSite(CountingSite):
     """A site as one analyst sees it, which keeps what it answered.
 
     The analyst's own code asks it, so it shows what every `Site` shows, and neither rows nor the ledger.
@@ -137,7 +136,7 @@ class AnsweringSite(ExpectingSite):
         self.answers: dict[str, tuple[Query, Release]] = {}
         self.refusal: BaseException | None = None
         self._later: RequestRefused | None = None
-        self._expected = Expected()
+        self._charges = 1
 
     @property
     def schema(self) -> Schema:
@@ -188,14 +187,9 @@ class AnsweringSite(ExpectingSite):
         if not self._permissions.allow(query, columns):
             raise RequestRefused("forbidden")
 
-    def expect(self, expected: Expected) -> None:
-        """Take what the second of two questions will ask."""
-        self._expected = expected
-
-    def known(self, query: Query) -> Release | None:
-        """Return the release of a query, to whoever it was made."""
-        with self.time.paused():
-            return self._site.received(query)
+    def expect(self, charges: int) -> None:
+        """Take how many charges the second of two questions makes."""
+        self._charges = charges
 
     def received(self, query: Query) -> Release | None:
         """Return what the analyst has received of a query."""
@@ -238,67 +232,45 @@ class AnsweringSite(ExpectingSite):
         return release
 
     def _check_approved(self, query: Query) -> None:
-        """Refuse what would go beyond what the request says, and what was approved, before it is charged.
-
-        What is known of a second question (`Expected`) is checked with the first query of the first.
-        """
+        """Refuse what would go beyond what the request says, and what was approved, before it is charged."""
         if self._later is not None:
             raise self._later
         allowed, analyst = self._chargeable, self._analyst
-        later = to_come(query, self._expected, partial(self._site.received, analyst=analyst))
-        waits = allowed.waits or (allowed.old if allowed.old and any(map(self._costs.is_old, later)) else "")
+        waits = allowed.waits or (allowed.old if allowed.old and self._costs.is_old(query) else "")
         if waits:
             raise NotApproved(waits, argument="approve")
-        if allowed.again is not None and self._in_vain + sum(map(self._site.in_vain, later)) > allowed.again:
+        if allowed.again is not None and self._in_vain + self._site.in_vain(query) > allowed.again:
             raise NotApproved(
                 "approve must be given anew: a query of it was charged before and has no release; its answer is "
                 "computed by another process, or was interrupted, and going on charges it once more. See --dry-run. "
-                "Nothing was charged now",
+                "Nothing was charged for it now",
                 argument="approve",
                 computed=True,
             )
-        others = {each: self._besides(each) for each in later}
-        more = [number for each, number in others.items() if number > allowed.besides.get(query_sha256(each), 0)]
-        if more:
+        shared = self._site.received(query) is not None
+        others = charges_besides(self._site.owed(query, analyst=analyst), shared=shared)
+        if others > allowed.besides.get(query_sha256(query), 0):
             raise NotApproved(
                 f"approve must be given for what the analyst is charged besides (--approve NAME --sha256 HEX): others "
-                f"were charged {more[0]} times in vain for a query of this request, and who receives it is charged as "
-                "much too, more than the request says. See --dry-run. Nothing was charged now",
+                f"were charged {others} times in vain for a query of this request, and who receives it is charged as "
+                "much too, more than the request says. See --dry-run. Nothing was charged for it now",
                 argument="approve",
                 computed=True,
             )
         answered = [each for each, _ in self.answers.values()]
+        ledger = self._site.ledger
         if self._question.second is not None:
-            ledger = self._site.ledger
-            second = owed_second(ledger, self._question, answered, charges=self._expected.charges)
-            charged = self._quoted(query) + second
-            of_account = left_to_account(
-                self._expected,
-                charged=charged,
-                second=second,
-                shared=self._site.received(query) is not None,
-                quote=self._quoted,
-            )
-            besides = sum(
-                (self._site.quote(each, analyst=analyst).cost.times(number) for each, number in others.items()), NOTHING
-            )
-            if not affords_all(ledger, charged, analyst, of_account=of_account, besides=besides):
+            quote = self._site.quote(query, analyst=analyst)
+            second = owed_second(ledger, self._question, answered, charges=self._charges)
+            charged = quote.cost + quote.ahead + second
+            of_account = left_to_account(quote.cost, quote.ahead, second, shared=shared)
+            if not affords_all(ledger, charged, analyst, of_account=of_account, besides=quote.cost.times(others)):
                 raise _refusal("insufficient-budget")
-        following = self._site.charges_ahead(query, analyst=analyst)
-        following += self._expected.charges if self._question.owes_second(answered) else 0
-        if not affords_quota(self._site.ledger.left(analyst), following, self._limits):
+        later = self._site.charges_ahead(query, analyst=analyst)
+        later += self._charges if self._question.owes_second(answered) else 0
+        if not affords_quota(ledger.left(analyst), later, self._limits):
             raise _refusal("quota")
         self._costs.add(query, self._site.cost(query, analyst=analyst), charged=True)
-
-    def _besides(self, query: Query) -> int:
-        """Return how many charges of a query the analyst is charged besides, as others made them in vain."""
-        shared = self._site.received(query) is not None
-        return charges_besides(self._site.owed(query, analyst=self._analyst), shared=shared)
-
-    def _quoted(self, query: Query) -> Spend:
-        """Return what a query is charged, with what lies ahead of it."""
-        quote = self._site.quote(query, analyst=self._analyst)
-        return quote.cost + quote.ahead
 
     def _take_back(self, query: Query) -> None:
         """Forget the cost of a query that was refused, where nothing of it was charged."""

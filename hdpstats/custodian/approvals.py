@@ -14,9 +14,9 @@ An approval is one line of JSON in ``site.approvals.jsonl`` beside the other sta
   (`hdpstats.custodian.answering`);
 * so many charges made in vain (``again``), of answers that were interrupted between their charge and their release:
   what goes on then is charged once more, and needs another approval;
-* so many charges of its first query, and of those of a second part that the ledger knows of, that others made in vain
-  (``besides``, by the SHA-256 of a query): who receives the release is charged them too, and so more than his request
-  says. Further ones need another approval.
+* so many charges of the query that it asks first then that others made in vain (``besides``, by the SHA-256 of a
+  query): who receives the release is charged them too, and so more than his request says. Further ones, and those of a
+  later query, need another approval.
 
 It stays. To take one back, delete its line while nothing is answered. A last line that was not written to its end, as
 the power was cut, approves nothing, and the next one is written in its place.

@@ -33,14 +33,13 @@ from hdpstats.custodian.request_costs import (
     left_to_account,
     owed_second,
     query_sha256,
-    to_come,
 )
 from hdpstats.custodian.senders import sender_of
 from hdpstats.custodian.serving import files_of_rows, read_rows
 from hdpstats.custodian.settings import Limits, SiteSettings
 from hdpstats.custodian.timing import slot_of
 from hdpstats.exchange import RequestFile
-from hdpstats.exchange.weighted_people import Expected, ExpectingSite, longest_text
+from hdpstats.exchange.weighted_people import CountingSite, longest_text
 from hdpstats.ledger import Ledger
 from hdpstats.mechanisms.registry import check_kind, columns_of, prepare, release_from_json
 from hdpstats.privacy.budget import NOTHING, Spend, decimal, total
@@ -65,7 +64,7 @@ class _Met(BaseException):
 
 
 @final
-class PreviewSite(ExpectingSite):
+class PreviewSite(CountingSite):
     """A site without rows: it knows its public facts and what the ledger holds, and answers nothing new."""
 
     def __init__(
@@ -91,7 +90,7 @@ class PreviewSite(ExpectingSite):
         self._fitted: list[Query] = []
         self.forbidden = self._too_large = False
         self.answered: list[Query] = []
-        self.again, self.expected = 0, Expected()
+        self.again, self.charges = 0, 1
 
     @property
     def schema(self) -> Schema:
@@ -123,38 +122,32 @@ class PreviewSite(ExpectingSite):
     def check_permitted(self, query: Query, columns: Collection[str]) -> None:
         """Note which columns a fit will need, and whether it is permitted."""
         self._fitted.append(query)
-        self._note(query, columns)
+        self._note(query, columns, longest_text(query))
 
-    def _note(self, query: Query, columns: Collection[str]) -> None:
+    def _note(self, query: Query, columns: Collection[str], length: int) -> None:
         self.columns |= set(columns)
         self.forbidden = self.forbidden or not self.permissions.allow(query, columns)
-        self._too_large = self._too_large or longest_text(query) > self._limits.query
+        self._too_large = self._too_large or length > self._limits.query
 
-    def expect(self, expected: Expected) -> None:
-        """Take what the second of two questions will ask."""
-        self.expected = expected
-
-    def known(self, query: Query) -> Release | None:
-        """Return the release of a query, to whoever it was made."""
-        return self._stored(query, None)
+    def expect(self, charges: int) -> None:
+        """Take how many charges the second of two questions makes."""
+        self.charges = charges
 
     def received(self, query: Query) -> Release | None:
         """Return what the analyst has received of a query."""
-        return self._stored(query, self._analyst)
-
-    def _stored(self, query: Query, analyst: str | None) -> Release | None:
         check_kind(query)
         with self.time.paused():
-            stored = self.ledger.stored(self._id(query), analyst)
+            stored = self.ledger.stored(self._id(query), self._analyst)
         return None if stored is None else release_from_json(stored.release_json).at(stored.place)
 
     def answer(self, query: Query) -> Release:
         """Return what the ledger holds, or stop at what it does not."""
         check_kind(query)
-        self._note(query, columns_of(query, self._facts))
+        length = len(query.to_json().encode())
+        self._note(query, columns_of(query, self._facts), length)
         with self.time.paused():
             stored = self.ledger.stored(self._id(query), self._analyst)
-        if self._too_large and (stored is None or len(query.to_json()) > self._limits.query):
+        if self._too_large and (stored is None or length > self._limits.query):
             raise CODES["too-large"].error(CODES["too-large"].message)
         if stored is None:
             raise _Met(query)
@@ -285,29 +278,17 @@ class Preview:
     problem: str
 
     @property
-    def to_come(self) -> tuple[Query, ...]:
-        """The first query that would be charged, and those of a second question that are known to be after it."""
-        return () if self.met is None else to_come(self.met, self.site.expected, self.site.received)
-
-    @property
     def again(self) -> int:
         """How many charges were made in vain: the answer was interrupted before the release was recorded."""
-        return self.site.again + sum(map(self.site.in_vain, self.to_come))
+        return self.site.again + (0 if self.met is None else self.site.in_vain(self.met))
 
     @property
     def besides(self) -> dict[str, int]:
-        """How many charges that others made in vain the analyst is charged too, by query; none where none."""
-        site = self.site
-        owed = {
-            query_sha256(each): charges_besides(site.owed(each), shared=site.is_shared(each)) for each in self.to_come
-        }
-        return {name: number for name, number in owed.items() if number}
-
-    def cost_besides(self) -> Spend:
-        """Return what the analyst's cap is charged for these."""
-        owed = self.besides
-        numbers = [(each, owed.get(query_sha256(each), 0)) for each in self.to_come]
-        return sum((self.site.quote(each)[0].times(number) for each, number in numbers if number), NOTHING)
+        """How many charges that others made in vain the analyst is charged too, by the first query; none where none."""
+        if self.met is None:
+            return {}
+        number = charges_besides(self.site.owed(self.met), shared=self.site.is_shared(self.met))
+        return {query_sha256(self.met): number} if number else {}
 
     def cost(self) -> tuple[Spend, Spend]:
         """Return what the first query is charged and what lies ahead of it, or nothing where none is asked."""
@@ -458,7 +439,7 @@ def _costs(found: Preview) -> list[str]:
     later = f"; its later queries {ahead}" if ahead.epsilon or ahead.mu_squared else ""
     lines = [*before, f"would be charged {cost} for the first query ({kind}){later}"]
     again, shared = site.in_vain(found.met), site.is_shared(found.met)
-    besides = found.cost_besides()
+    besides = cost.times(sum(found.besides.values()))
     if again and not shared:
         lines.append(
             f"of charges for this query {again} have no release: it is being computed, or was interrupted; then it is "
@@ -468,13 +449,8 @@ def _costs(found: Preview) -> list[str]:
         lines.append(
             "the first query was released to another analyst: the analyst's cap is charged, the account is not"
         )
-    vain = sum(site.in_vain(each) for each in found.to_come[1:] if not site.is_shared(each))
-    if vain:
-        lines.append(f"of charges for its later queries {vain} have no release: these are charged once more, too")
     if besides.epsilon or besides.mu_squared:
-        lines.append(
-            f"the analyst's cap is charged {besides} besides, for charges of its queries that were made for others"
-        )
+        lines.append(f"the analyst's cap is charged {besides} besides, for charges of it that were made for others")
     most, floor = found.request.question.most, site.ledger.floor.epsilon
     lines.append(
         f"in all it may cost {most}; each charge is at least epsilon {decimal(floor)}, and rounded up to the account's "
@@ -484,14 +460,8 @@ def _costs(found: Preview) -> list[str]:
     caps, stopped = site.caps()
     if stopped:  # which is said with what is left
         return lines
-    second = owed_second(site.ledger, found.request.question, site.answered, charges=site.expected.charges)
-    of_account = left_to_account(
-        site.expected,
-        charged=together + second,
-        second=second,
-        shared=shared,
-        quote=lambda each: sum(site.quote(each), NOTHING),
-    )
+    second = owed_second(site.ledger, found.request.question, site.answered, charges=site.charges)
+    of_account = left_to_account(cost, ahead, second, shared=shared)
     if not affords_all(
         site.ledger, together + second, found.analyst, of_account=of_account, besides=besides, caps=caps
     ):
@@ -514,9 +484,7 @@ def _beyond_limits(settings: SiteSettings, found: Preview, prices: Prices | None
     lines = []
     left = site.ledger.left(found.analyst, limits_of(settings))
     try:
-        later = site.charges_ahead(met) + (
-            site.expected.charges if found.request.question.owes_second(site.answered) else 0
-        )
+        later = site.charges_ahead(met) + (site.charges if found.request.question.owes_second(site.answered) else 0)
         if not affords_quota(left, later, settings.limits):
             lines.append("would be refused: more charges, or more to store, than limits: charges_each, stored_each")
         for work in site.works(met):
@@ -561,7 +529,7 @@ def _approved(settings: SiteSettings, found: Preview, approval: Approval | None)
     costs = RequestCosts(settings, site.ledger, asked.sha256, found.analyst, most=most, terms=site.terms)
     if found.besides:
         return [*lines, f"not approved by anybody: it costs the analyst more than it says, and waits until {how}"]
-    old = costs.only_of_other_data or any(map(costs.is_old, found.to_come))
+    old = costs.only_of_other_data or (found.met is not None and costs.is_old(found.met))
     if old or (found.met is not None and found.again > CARRIED_AGAIN):
         why = OTHER_DATA if old else f"{found.again} times in vain"
         return [*lines, f"not approved by anybody: it was charged {why}, and waits in a folder until {how} approves it"]

@@ -25,7 +25,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
@@ -35,12 +35,11 @@ from hdpstats._base.errors import ArgumentError, MechanismError
 from hdpstats.custodian.files import append_line, check_file, without_torn_end
 from hdpstats.custodian.settings import Limits, SiteSettings
 from hdpstats.exchange.questions import Question
-from hdpstats.exchange.weighted_people import Expected
 from hdpstats.ledger import KnownQuery, Ledger
 from hdpstats.ledger.analysts import Quota
 from hdpstats.privacy.budget import NOTHING, Budget, Spend, covers
 from hdpstats.privacy.composition import Balance
-from hdpstats.records.query import Query, Release
+from hdpstats.records.query import Query
 from hdpstats.sites.site import SiteTerms
 
 CARRIED_AGAIN: Final = 2
@@ -172,33 +171,21 @@ class RequestCosts:
         return [each for each in found if each["query"] == name and each["analyst"] == self._whose["analyst"]]
 
 
-def to_come(query: Query, expected: Expected, received: Callable[[Query], Release | None]) -> tuple[Query, ...]:
-    """Return a query that is to be charged, and those of the second of two questions that are known to be after it."""
-    asked = {each.question(): each for each in (query, *expected.queries)}
-    return (query, *(each for name, each in asked.items() if name != query.question() and received(each) is None))
-
-
-def left_to_account(
-    expected: Expected, *, charged: Spend, second: Spend, shared: bool, quote: Callable[[Query], Spend]
-) -> Spend:
-    """Return what the account is charged for a query and all that follows.
+def left_to_account(cost: Spend, ahead: Spend, second: Spend, *, shared: bool) -> Spend:
+    """Return what the account must afford before a query is charged, with all that follows.
 
     Parameters
     ----------
-    expected
-        What is known of the second question.
-    charged, second
-        What the analyst is charged for all of it, and the part of that which a second question is (`owed_second`).
+    cost, ahead, second
+        What the query is charged, what it says that lies ahead of it, and what a second question is (`owed_second`).
     shared
-        Whether the query was released to somebody else: then the account is charged from the first query on that was
-        released to nobody.
-    quote
-        What a query is charged, with what lies ahead of it.
+        Whether the query was released to somebody else: then the account is not charged for it. What follows it is
+        taken to be new, as nothing tells that does not rest on what was released; once no second question is owed, the
+        account is asked when that is.
     """
     if not shared:
-        return charged
-    rest = NOTHING if expected.missing is None else quote(expected.missing)
-    return rest if expected.is_sure else rest + second
+        return cost + ahead + second
+    return NOTHING if second == NOTHING else ahead + second
 
 
 def owed_second(ledger: Ledger, asked: Question, answered: Iterable[Query], *, charges: int) -> Spend:
@@ -229,7 +216,7 @@ def affords_all(
     analyst
         Whose it is.
     of_account
-        What of it the account is charged: less where queries were released to somebody else, and are charged to the
+        What of it the account must afford: less where the query was released to somebody else, and is charged to the
         analyst's cap alone (`left_to_account`).
     besides
         What the analyst's cap is charged besides: charges of queries that were made for others (`charges_besides`).

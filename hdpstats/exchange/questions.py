@@ -284,8 +284,7 @@ class Question:
     def _of_weighted(self, kind: Kind, study: Study) -> OfWeightedPeople:
         options = {name: value for name, value in self.options.items() if name != FORMULA}
         return OfWeightedPeople(
-            study=study,
-            first=lambda study: cast(PropensityRequest, propensity(self.options[FORMULA], study)),
+            propensity=cast(PropensityRequest, propensity(self.options[FORMULA], study)),
             open=lambda study, weighting: kind.open(self.what, study, weighting=weighting, **options),
             ask=kind.ask,
             replicate={**self.options, **self.spending}.get("replicate", 1),

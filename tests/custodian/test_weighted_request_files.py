@@ -11,6 +11,7 @@ import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import HdpError
 from hdpstats._base.work import Operations
 from hdpstats.custodian import answering, approvals, open_site, preview
+from hdpstats.custodian.previewing import looked_at
 from hdpstats.exchange import RequestFile
 from hdpstats.exchange.questions import KINDS, MAY
 from hdpstats.exchange.weighted_people import RehearsedSite
@@ -188,16 +189,27 @@ def test_an_account_without_the_second_part_is_asked_where_another_has_the_prope
     assert (place.spent, place.ledger.spent_by("ann").epsilon) == (1, 0)
 
 
+def rehearsed_by(place, **options):
+    """Return the query of the second part as it is rehearsed, at weights of public people."""
+    asked = looked_at(place.settings, place.request, **options).site._fitted
+    return next(query for query in asked if '"weighting":{' in query.to_json())
+
+
+@pytest.mark.parametrize(("left", "is_refused"), [(1.9, False), (1.8, True), (0.001, True)])
 @pytest.mark.parametrize("question", ["weighted logit", "balance"])
-def test_an_account_that_is_used_up_is_not_asked_where_another_has_both_parts(tmp_path, question):
-    ledger = {"place": "ledger.db", "dataset": "trial", "epsilon": 2.001, "delta": 1e-3}
-    place = Place(tmp_path, analysts=TWO, ledger=ledger)
+def test_what_follows_a_query_that_another_has_is_taken_to_be_new(tmp_path, question, left, is_refused):
+    """That another analyst has the rest too is not known before: of an epsilon of 1 the first query takes 0.15."""
+    place = Place(tmp_path, analysts=TWO, ledger={"place": "ledger.db", "dataset": "trial", "epsilon": 2 + left})
     place.ask(*WEIGHTED[question])
     place.answer(analyst="bob")
     place.release.unlink()
-    assert "would be refused" not in preview(place.settings, place.request, analyst="ann")
-    place.answer(analyst="ann")
-    assert (place.spent, place.ledger.spent_by("ann").epsilon) == (2, 2)
+    assert ("would be refused" in preview(place.settings, place.request, analyst="ann")) == is_refused
+    if is_refused:
+        with pytest.raises(hdp.InsufficientBudget):
+            place.answer(analyst="ann")
+    else:
+        place.answer(analyst="ann")
+    assert (place.spent, place.ledger.spent_by("ann").epsilon) == (2, 0 if is_refused else 2)
 
 
 def in_vain(place, monkeypatch, number, **options):
@@ -214,43 +226,62 @@ def in_vain(place, monkeypatch, number, **options):
             place.answer(**options)
 
 
-VAIN = {  # what ann asks, and what of it bob was charged in vain
-    "after the same propensity model": ("logit", "event ~ y", {}, {}, 1),
-    "after another propensity model": ("describe", ["x", "g", "k"], {"propensity_epsilon": 2}, {}, 0.4),
-}
-
-
 @pytest.mark.filterwarnings("ignore:this release was charged 2 times")
-@pytest.mark.parametrize("case", VAIN)
-def test_charges_in_vain_of_the_second_part_are_met_before_the_first_is_charged(tmp_path, monkeypatch, case):
-    kind, what, of_bob, of_ann, owed = VAIN[case]
+def test_charges_in_vain_of_the_second_part_are_met_when_it_is_asked(tmp_path, monkeypatch):
     place = Place(tmp_path, analysts=TWO)
-    place.ask(kind, what, BY_PROPENSITY | of_bob)
+    place.ask("logit", "event ~ y", BY_PROPENSITY)
     in_vain(place, monkeypatch, 3, analyst="bob")
-    place.ask(kind, what, BY_PROPENSITY | of_ann)
-    words = preview(place.settings, place.request, analyst="ann")
-    assert "of charges for its later queries 1 have no release" in words
-    assert f"the analyst's cap is charged epsilon = {owed}, delta = 0 besides" in words
-    assert "waits until --approve NAME" in words
-    with pytest.raises(approvals.NotApproved, match="charged 1 times in vain for a query"):
+    assert "have no release" not in preview(place.settings, place.request, analyst="ann")
+    with pytest.raises(approvals.NotApproved, match=r"charged 1 times in vain for a query of this request.*ask for it"):
         place.answer(analyst="ann")
-    assert place.ledger.spent_by("ann").epsilon == 0
+    assert place.ledger.spent_by("ann").epsilon == 1
+    words = preview(place.settings, place.request, analyst="ann")
+    assert "the analyst's cap is charged epsilon = 1, delta = 0 besides" in words
+    assert "waits until --approve NAME" in words
     place.answer(analyst="ann", by="Dr Bos")
     assert place.ledger.spent_by("ann").epsilon >= 2
+    assert place.read().to_json()
 
 
-def test_an_old_query_of_the_second_part_waits_before_the_first_is_charged(tmp_path):
+def test_an_old_query_of_the_second_part_waits_when_it_is_asked(tmp_path):
     place = Place(tmp_path)
     place.ask("describe", ["x", "g", "k"], BY_PROPENSITY | {"propensity_epsilon": 2})
     place.answer()
     entries = yaml.safe_load(place.file.read_text())
     place.file.write_text(yaml.safe_dump(entries | {"ledger": entries["ledger"] | {"version": 2}}))
     asked = place.ask("describe", ["x", "g", "k"], BY_PROPENSITY)
-    assert "it was charged for other data" in preview(place.settings, place.request)
     exchange = answering.Exchange(place.settings, prices=asked_by_files.PRICES)
-    with pytest.raises(approvals.NotApproved, match="for version 2 of the data"):
-        exchange.answer(asked, analyst="ann", carried=True)
-    assert place.spent == 3
+    for _ in range(2):  # the first part is charged once
+        with pytest.raises(approvals.NotApproved, match="for version 2 of the data"):
+            exchange.answer(asked, analyst="ann", carried=True)
+        assert place.spent == 4
+    assert "it was charged for other data" in preview(place.settings, place.request)
+    place.release.unlink()
+    place.answer(by="Dr Bos")
+    assert place.spent == 5
+
+
+@pytest.mark.parametrize("of_bob", [False, True])
+def test_an_approval_covers_no_charge_in_vain_of_what_is_not_asked(tmp_path, monkeypatch, of_bob):
+    """At weights of public people nothing is ever asked: whoever charges that in vain widens nobody's approval."""
+    place = Place(tmp_path, analysts=TWO, requests={"approval": "required"})
+    place.ask("logit", "event ~ y", BY_PROPENSITY)
+    if of_bob:
+        rehearsed = rehearsed_by(place, analyst="ann")
+        site = open_site(place.settings)
+        site.put_public(STUDY.public, analyst="bob")
+        with monkeypatch.context() as patched:
+            patched.setattr(LocalSite, "_compute", lambda *_: 1 / 0)
+            with pytest.raises(hdp.SiteError, match="did not complete"):
+                site.answer(rehearsed, analyst="bob")
+        assert place.spent == 1
+    found = looked_at(place.settings, place.request, analyst="ann")
+    assert (found.again, found.besides) == (0, {})
+    in_vain(place, monkeypatch, 3, analyst="ann", by="Dr Bos")
+    before = place.ledger.spent_by("ann").epsilon
+    with pytest.raises(approvals.NotApproved, match="approve must be given anew"):
+        place.answer(analyst="ann")
+    assert place.ledger.spent_by("ann").epsilon == before == 2
 
 
 @pytest.mark.parametrize("question", ["weighted logit", "weighted curves", "balance"])
@@ -282,6 +313,17 @@ def test_a_balance_that_is_too_long_is_refused_before_the_propensity_model_is_ch
     tmp_path.joinpath("other").mkdir()
     place = Place(tmp_path.joinpath("other"), limits={"query": longest - 1})
     place.ask(*MANY)
+    assert "would be refused: the request is longer" in preview(place.settings, place.request)
+    with pytest.raises(hdp.SiteError, match="longer than the site accepts"):
+        place.answer()
+    assert place.spent == 0
+
+
+def test_each_number_of_the_second_part_is_allowed_to_be_long_before_the_first_is_charged(tmp_path):
+    """Of splines more than the weights is rewritten at the coefficients: 4,226 characters hold it at public ones."""
+    place = Place(tmp_path, limits={"query": 4226})
+    place.ask("linear", "secret ~ y + bs(x, df=12)", BY_PROPENSITY | {"propensity_formula": "y ~ x", "replicate": 11})
+    assert len(rehearsed_by(place).to_json()) <= 4226
     assert "would be refused: the request is longer" in preview(place.settings, place.request)
     with pytest.raises(hdp.SiteError, match="longer than the site accepts"):
         place.answer()

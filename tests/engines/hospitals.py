@@ -38,7 +38,7 @@ class Hospital:
         self.file = folder / "site.yaml"
         self.file.write_text(json.dumps(settings))  # which is YAML
         self.file.chmod(0o600)
-        hdp.Ledger(folder / "ledger.db", dataset=name, epsilon=100, delta=Fraction(1, 1000))
+        hdp.Ledger(folder / "ledger.db", dataset=name, epsilon=settings["ledger"]["epsilon"], delta=Fraction(1, 1000))
         self.participation = folder / "hdpstats.json"
         said = {"settings": "site.yaml", "grid": grid} | ({"unsigned": True} if unsigned else {})
         self.participation.write_text(json.dumps(said))

@@ -17,6 +17,7 @@ from hdpstats.exchange import RequestFile, SeveralSites
 from hdpstats.ledger import Ledger, SigningKey
 from hdpstats.records import codec
 from tests.custodian.asked_by_files import seen
+from tests.custodian.institution import EVERYTHING
 from tests.custodian.people import FORMULA, PUBLIC, SCHEMA, SURVIVAL
 from tests.custodian.test_request_files import Seen
 from tests.engines.hospitals import ANALYST, Carrier, Hospital
@@ -61,6 +62,7 @@ def ask(tmp_path):
     return written
 
 
+OTHER = "bob@university.example"
 NAMES = ("east", "north", "south")
 
 
@@ -80,6 +82,23 @@ def test_the_result_is_that_of_a_fit_at_these_sites(hospitals, ask, question):
     later = asked.question.ask(hdp.Study(private=sites, public=PUBLIC, quorum=2))
     assert later.to_json() == result.to_json()
     assert [each.spent for each in hospitals] == spent
+
+
+def test_hospitals_that_afford_the_second_part_answer_where_another_has_the_propensity_model(tmp_path, ask):
+    both, account = dict.fromkeys((ANALYST, OTHER), EVERYTHING), {"place": "ledger.db", "epsilon": 2.9, "delta": 1e-3}
+    hospitals = [
+        Hospital(tmp_path / name, name, seed=i, analysts=both, ledger=account | {"dataset": name})
+        for i, name in enumerate(NAMES)
+    ]
+    asked, place = ask("propensity", "y ~ x", {"epsilon": 1})
+    collect(asked, NAMES, Carrier(hospitals, place, signers=(OTHER,)))
+    assert [float(each.ledger.remaining.epsilon) for each in hospitals] == [1.9] * 3
+    kind, what, options = QUESTIONS["weighted"]
+    asked, place = ask(kind, what, options | {"propensity_epsilon": 1})
+    several, _ = collect(asked, NAMES, Carrier(hospitals, place))
+    assert several.left == {}
+    assert [each.spent for each in hospitals] == [2] * 3
+    assert [each.ledger.spent_by(ANALYST).epsilon for each in hospitals] == [2] * 3
 
 
 def test_a_file_with_a_part_of_the_answers_replaces_none_of_a_site(hospitals, ask):
