@@ -39,6 +39,7 @@ import re
 import signal
 import stat
 import threading
+import time
 import uuid
 from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -83,6 +84,9 @@ COMPUTED: Final = 600.0
 
 _TICK: Final = 2 * 10**9
 """Nanoseconds: the coarsest step of times of files that a file system has (FAT)."""
+
+_DAY: Final = 24 * 3600 * 10**9
+"""Nanoseconds by which clocks of computers differ at most: a file of a later time does not say when it was written."""
 
 AWAY: Final = "ledger"
 """The code of a refusal that holds until the ledger is back."""
@@ -234,6 +238,20 @@ class Watch:
 
     def _handle(self, file: Found) -> bool:
         """Answer one request, let it wait for its approval, or refuse it; whatever it is, others go on."""
+        try:
+            return self._handled(file)
+        except Exception as error:  # of what the folders do: it is looked at again
+            self._fails(file, log.cause(error))
+            return False
+
+    def _fails(self, file: Found, why: str) -> None:
+        """Say in the log, once, why a file is looked at again."""
+        if self._failing.get(file) != why:
+            log.write(request="file", found=file.name[:100], folder=file.folder, failed=why)
+        self._failing[file] = why
+
+    def _handled(self, file: Found) -> bool:
+        """Return whether a file was a request, and is answered or refused."""
         asked, name, approval, waiting = None, "", None, self._waiting.get(file)
         if waiting is not None and self._waits(waiting):
             return False
@@ -254,9 +272,7 @@ class Watch:
                     )
             return False
         except (StateError, Unreadable) as error:  # of the site's own files, or of a disk: it comes back
-            if self._failing.get(file) != str(error):
-                log.write(request="file", found=file.name[:100], folder=file.folder, failed=str(error))
-            self._failing[file] = str(error)
+            self._fails(file, str(error))
             return False
         except FewerAnswers as error:
             log.write(request="file", found=file.name[:100], sha256=asked and asked.sha256, stays=str(error))
@@ -299,7 +315,8 @@ class Watch:
     def _was_refused(self, file: Found, sha256: str, analyst: str) -> bool:
         """Whether the outbox has a refusal of a request whose file was not written since.
 
-        A refusal because the ledger was away is none. Where the outbox cannot be looked at, nothing tells.
+        A refusal because the ledger was away is none. Where the outbox cannot be looked at, nothing tells. A file of a
+        time more than a day ahead does not say when it was written, and its refusal may have no such time: it holds.
 
         Raises
         ------
@@ -313,7 +330,8 @@ class Watch:
                 away = (
                     refusal_json(sha256, AWAY, {}).encode() == read_bytes(name, name="refusal", folder=folder).strip()
                 )
-                return file.mark[_WRITTEN] <= since and not away
+                written = file.mark[_WRITTEN]
+                return (written <= since or written > time.time_ns() + _DAY) and not away
         except (OSError, ArgumentError) as error:
             message = f"outbox: it cannot be looked at ({log.cause(error)}); nothing was charged"
             raise StateError(message, argument="outbox") from None
@@ -377,7 +395,8 @@ class Watch:
     def _put(self, analyst: str, name: str, text: str, *, since: int = 0) -> bool:
         """Put a file into an analyst's folder of the outbox as a whole, for its owner and its group, if it can.
 
-        It says to be written no earlier than at ``since``: another computer may have another clock, or coarser times.
+        It says to be written no earlier than at ``since``, if its file system has that time: another computer may have
+        another clock, or coarser times.
         """
         try:
             with _opened(self._outbox) as top:
@@ -429,8 +448,7 @@ def _write(name: str, text: str, folder: int, *, since: int) -> None:
             file.write(text.encode())
             file.flush()
             if since:
-                at = -(-max(since, os.fstat(file.fileno()).st_mtime_ns) // _TICK) * _TICK
-                os.utime(file.fileno(), ns=(at, at))
+                _date(file.fileno(), since)
             os.fsync(file.fileno())
         os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
@@ -438,6 +456,22 @@ def _write(name: str, text: str, folder: int, *, since: int) -> None:
             os.unlink(new, dir_fd=folder)
         raise
     os.fsync(folder)
+
+
+def _date(file: int, since: int) -> None:
+    """Let an open new file be written no earlier than at a time; where there is none so late, a day from now at most.
+
+    Raises
+    ------
+    OSError
+        The file system takes no time.
+    """
+    now = os.fstat(file).st_mtime_ns
+    exact, capped = (-(-max(at, now) // _TICK) * _TICK for at in (since, min(since, now + _DAY)))
+    try:
+        os.utime(file, ns=(exact, exact))
+    except (OSError, OverflowError, ValueError):
+        os.utime(file, ns=(capped, capped))
 
 
 @contextmanager

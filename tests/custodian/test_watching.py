@@ -158,6 +158,66 @@ def test_who_writes_a_refused_request_again_asks_anew(place):
     assert (place.watch().sweep(), place.spent, release.exists()) == (2, 3, True)
 
 
+YEAR_3000 = 32_503_680_000 * 10**9
+UTIME = os.utime
+
+
+LAST = 15_032_385_535 * 10**9
+"""The latest time of ext4, in 2446."""
+
+
+def clamping(path, times=None, *, ns=None):
+    UTIME(path, times) if ns is None else UTIME(path, ns=tuple(min(each, LAST) for each in ns))
+
+
+def refusing(path, times=None, *, ns=None):
+    if ns is not None and max(ns) > LAST:
+        raise OverflowError("timestamp out of range for platform time_t")
+    UTIME(path, times) if ns is None else UTIME(path, ns=ns)
+
+
+@pytest.mark.parametrize("utime", [clamping, refusing])
+@pytest.mark.parametrize("written", [YEAR_3000, (2**63 - 1) * 10**9])
+def test_the_refusal_of_a_file_that_is_written_in_no_time_holds_and_others_go_on(place, monkeypatch, utime, written):
+    kind = ("describe", ["x", "g"], {"epsilon": 3})
+    asked, release = place.put("one.json", kind)
+    _, other = place.put("two.json")
+    found = watching.Found
+
+    def late(*, folder, name, mark):
+        return found(folder=folder, name=name, mark=(*mark[:3], written, mark[4]) if name == "one.json" else mark)
+
+    monkeypatch.setattr(watching, "Found", late)
+    monkeypatch.setattr(os, "utime", utime)
+    assert place.watch().sweep() == 2
+    assert release.with_name(f"{asked.sha256}.refused.json").exists()
+    assert other.exists()
+    with_entries(place, **RAISED)
+    for _ in range(2):
+        place.watch().sweep()
+        assert (place.spent, release.exists()) == (0.5, False)
+
+
+def test_no_failure_of_one_file_ends_the_watch(place, monkeypatch, caplog):
+    place.put("one.json", ("describe", ["x", "g"], {"epsilon": 3}))
+    _, other = place.put("two.json", ("describe", ["x"], {"epsilon": 0.25}))
+    watch, written = place.watch(), watching._write
+
+    def failing(name, *given, since):
+        if since:
+            raise RuntimeError
+        written(name, *given, since=since)
+
+    monkeypatch.setattr(watching, "_write", failing)
+    with caplog.at_level("INFO"):
+        assert [watch.sweep(), watch.sweep()] == [1, 0]
+    assert other.exists()
+    assert sum("failed" in str(each.__dict__) and "one.json" in str(each.__dict__) for each in caplog.records) == 1
+    monkeypatch.undo()
+    assert watch.sweep() == 1
+    assert [name for name in answers(place) if "refused" in name]
+
+
 def test_files_that_are_no_requests_stop_nobody(place):
     for folder in (place.inbox, place.inbox / "ann"):
         (folder / "garbage.json").write_text("{" * 10_000)
