@@ -384,10 +384,18 @@ class Watch:
     def _refuse(
         self, file: Found, asked: RequestFile | None, analyst: str, code: str, *, why: str, numbers: dict[str, object]
     ) -> bool:
-        """Write a refusal to the log and, where it is known whose request it is, into the outbox: whether it could."""
+        """Write a refusal to the log and, where it is known whose request it is, into the outbox: whether it could.
+
+        That the ledger is away takes no place of a refusal that holds.
+        """
         log.write(request="file", found=file.name[:100], folder=file.folder, analyst=analyst, refused=code, why=why)
         if asked is None or not analyst:
             return True
+        try:
+            if code == AWAY and self._was_refused(file, asked.sha256, analyst):
+                return True
+        except StateError:
+            return False
         public = {name: number for name, number in numbers.items() if name in NUMBERS}
         refusal = refusal_json(asked.sha256, code, public) + "\n"
         return self._put(analyst, f"{asked.sha256}.refused.json", refusal, since=file.mark[_WRITTEN])

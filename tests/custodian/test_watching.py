@@ -485,6 +485,19 @@ def test_a_ledger_that_is_away_refuses_no_request_for_good(place):
     assert (watch.sweep(), release.exists(), refused.exists(), place.spent) == (1, True, False, 0.5)
 
 
+def test_a_ledger_that_is_away_takes_no_place_of_a_refusal_that_holds(place):
+    asked, release = place.put("one.json", ("describe", ["x", "g"], {"epsilon": 3}))
+    place.watch().sweep()
+    with_entries(place, **RAISED)
+    watch, ledger = place.watch(), place.file.with_name("ledger.db")
+    ledger.rename(ledger.with_name("away.db"))
+    watch.sweep()
+    refused = release.with_name(f"{asked.sha256}.refused.json")
+    assert json.loads(refused.read_text())["error"] == "insufficient-budget"
+    ledger.with_name("away.db").rename(ledger)
+    assert (watch.sweep(), place.spent, refused.exists()) == (0, 0, True)
+
+
 def test_a_request_that_ends_each_process_does_not_keep_the_others(place, monkeypatch):
     """As one does before its charge whose public rows and terms take more memory than there is."""
     deadly, release = place.put("one.json")
