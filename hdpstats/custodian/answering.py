@@ -33,7 +33,7 @@ import math
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Final, final
@@ -89,6 +89,9 @@ class Chargeable:
     ----------
     again : int or None
         How many charges in vain it may have; None for any number.
+    vain : mapping of str to int
+        How many of them are of one query alone, by its SHA-256: what it did not need when it was released, as it was
+        only being computed, is no other query's.
     besides : mapping of str to int
         How many charges that others made in vain the analyst may be charged too, by the SHA-256 of a query.
     waits : str
@@ -99,6 +102,7 @@ class Chargeable:
 
     again: int | None
     besides: Mapping[str, int]
+    vain: Mapping[str, int] = field(default_factory=dict)
     waits: str = ""
     old: str = ""
 
@@ -133,6 +137,7 @@ class AnsweringSite(CountingSite):
         self._site, self._limits, self._slots, self._analyst = site, settings.limits, slots, analyst
         self._permissions = settings.analysts[analyst]
         self._costs, self._chargeable, self._in_vain, self._question = costs, chargeable, 0, question
+        self._not_needed = 0
         self.answers: dict[str, tuple[Query, Release]] = {}
         self.refusal: BaseException | None = None
         self._later: RequestRefused | None = None
@@ -228,7 +233,9 @@ class AnsweringSite(CountingSite):
         if release is None:
             raise SiteError("the ledger does not have what was released; see hdpstats ledger verify")
         self._costs.add(asked, total(release.events), charged=False)
-        self._in_vain += 0 if release.entry is None else release.entry.attempt - 1
+        in_vain = 0 if release.entry is None else release.entry.attempt - 1
+        self._in_vain += in_vain
+        self._not_needed += max(self._chargeable.vain.get(query_sha256(asked), 0) - in_vain, 0)
         return release
 
     def _check_approved(self, query: Query) -> None:
@@ -239,7 +246,8 @@ class AnsweringSite(CountingSite):
         waits = allowed.waits or (allowed.old if allowed.old and self._costs.is_old(query) else "")
         if waits:
             raise NotApproved(waits, argument="approve")
-        if allowed.again is not None and self._in_vain + self._site.in_vain(query) > allowed.again:
+        in_vain = self._in_vain + self._site.in_vain(query)
+        if allowed.again is not None and in_vain + self._not_needed > allowed.again:
             raise NotApproved(
                 "approve must be given anew: a query of it was charged before and has no release; its answer is "
                 "computed by another process, or was interrupted, and going on charges it once more. See --dry-run. "
@@ -530,11 +538,11 @@ class Exchange:
         """
         needed = needed_approval(self.settings, self._site, asked, analyst)
         approval = self.approval(asked.sha256, analyst) if needed is None else needed
-        besides = {} if approval is None else approval.besides
+        besides, vain = ({}, {}) if approval is None else (approval.besides, approval.vain)
         if needed is not None or not carried:
-            return Chargeable(again=None if needed is None else needed.again, besides=besides)
+            return Chargeable(again=None if needed is None else needed.again, besides=besides, vain=vain)
         if approval is not None:
-            return Chargeable(again=max(CARRIED_AGAIN, approval.again), besides=besides)
+            return Chargeable(again=max(CARRIED_AGAIN, approval.again), besides=besides, vain=vain)
         old = (
             f"approve must name who approves this request for version {self.ledger.version} of the data, "
             f"{self._site.terms}: it, or a query of it, was charged {OTHER_DATA}, and an old file may have come again "

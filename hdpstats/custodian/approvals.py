@@ -67,6 +67,7 @@ class Approval:
     at: str
     dataset: str = ""
     besides: Mapping[str, int] = field(default_factory=dict)
+    vain: Mapping[str, int] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -77,8 +78,9 @@ class Approval:
             raise TypeError("no approval")
         if not isinstance(self.settings, dict) or any(not isinstance(each, str) for each in self.settings.values()):
             raise TypeError("no approval")
-        if not isinstance(self.besides, dict) or any(type(each) is not int for each in self.besides.values()):
-            raise TypeError("no approval")
+        for numbers_of in (self.besides, self.vain):
+            if not isinstance(numbers_of, dict) or any(type(each) is not int for each in numbers_of.values()):
+                raise TypeError("no approval")
 
     @property
     def sha256(self) -> str:
@@ -86,9 +88,13 @@ class Approval:
         approved = {name: value for name, value in asdict(self).items() if name not in ("by", "at")}
         return codec.sha256({"format": "hdpstats approval 1", "hdpstats": __version__, **approved})
 
-    def covers(self, again: int, besides: Mapping[str, int]) -> bool:
-        """Whether it was given with so many charges in vain, and so many that others made, or more."""
-        return self.again >= again and all(self.besides.get(query, 0) >= number for query, number in besides.items())
+    def covers(self, other: "Approval") -> bool:
+        """Whether it was given with as many charges in vain as another, of the same queries, and that others made."""
+        return self.again >= other.again and all(
+            known.get(query, 0) >= number
+            for known, numbers in ((self.besides, other.besides), (self.vain, other.vain))
+            for query, number in numbers.items()
+        )
 
 
 def decided_by(settings: SiteSettings, site: Site, analyst: str) -> dict[str, str]:
@@ -125,7 +131,7 @@ def _name(name: str) -> str:
 def approval_of(
     settings: SiteSettings, site: Site, sha256: str, analyst: str, *, as_then: bool = False
 ) -> Approval | None:
-    """Return the approval of a request, the one that covers most charges in vain; None where nobody approved it.
+    """Return the approval of a request, the latest one; None where nobody approved it.
 
     What others are covered to have charged in vain (``besides``) is what any of its approvals says.
 
@@ -163,7 +169,7 @@ def approval_of(
     besides = dict[str, int]()
     for query, number in (pair for each in found for pair in each.besides.items()):
         besides[query] = max(number, besides.get(query, 0))
-    return replace(max(found, key=lambda each: each.again), besides=besides)
+    return replace(found[-1], besides=besides)
 
 
 def proposed(
@@ -175,6 +181,7 @@ def proposed(
     *,
     again: int,
     besides: Mapping[str, int],
+    vain: Mapping[str, int],
 ) -> Approval:
     """Return what an approval of a request would be now: nobody's, and of no time."""
     most = request.question.most
@@ -190,6 +197,7 @@ def proposed(
         at="",
         dataset=ledger.dataset,
         besides=besides,
+        vain=vain,
         settings=decided_by(settings, site, analyst),
     )
 
@@ -214,10 +222,10 @@ def record(settings: SiteSettings, site: Site, asked: Approval, *, by: str, sha2
         )
     with _alone(settings.approvals) as number:
         known = approval_of(settings, site, asked.request, asked.analyst)
-        if known is not None and known.covers(asked.again, asked.besides):
+        if known is not None and known.covers(asked):
             return known
         made = replace(asked, by=name, at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
-        written = {name: value for name, value in asdict(made).items() if name != "besides" or value}
+        written = {name: value for name, value in asdict(made).items() if name not in ("besides", "vain") or value}
         try:
             append_to(number, settings.approvals, json.dumps(written) + "\n")
         except OSError as error:

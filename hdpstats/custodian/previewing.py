@@ -280,7 +280,13 @@ class Preview:
     @property
     def again(self) -> int:
         """How many charges were made in vain: the answer was interrupted before the release was recorded."""
-        return self.site.again + (0 if self.met is None else self.site.in_vain(self.met))
+        return self.site.again + sum(self.vain.values())
+
+    @property
+    def vain(self) -> dict[str, int]:
+        """How many of them are of the first query, or of one that is being computed, by that query; none where none."""
+        number = 0 if self.met is None else self.site.in_vain(self.met)
+        return {} if self.met is None or not number else {query_sha256(self.met): number}
 
     @property
     def besides(self) -> dict[str, int]:
@@ -423,6 +429,7 @@ def proposed(settings: SiteSettings, found: Preview) -> Approval:
         found.analyst,
         again=found.again,
         besides=found.besides,
+        vain=found.vain,
     )
 
 
@@ -507,12 +514,13 @@ def _left(site: PreviewSite, analyst: str) -> str:
 
 def _approved(settings: SiteSettings, found: Preview, approval: Approval | None) -> list[str]:
     """Say who approved a request, or how, and under which settings."""
-    sha256, site = proposed(settings, found).sha256, found.site
+    asked_for, site = proposed(settings, found), found.site
+    sha256 = asked_for.sha256
     how = f"--approve NAME --sha256 {sha256}"
     decided = [f"{name} {value}" for name, value in decided_by(settings, site, found.analyst).items()]
     lines = [f"an approval is for this request under these settings: {'; '.join(decided)}; its SHA-256: {sha256}"]
     before = approval_of(settings, site, found.request.sha256, found.analyst, as_then=True)
-    if approval is not None and not approval.covers(found.again, found.besides):
+    if approval is not None and not approval.covers(asked_for):
         return [
             *lines,
             f"approved by {approval.by} at {approval.at}, before a charge was in vain: {how} approves it anew",

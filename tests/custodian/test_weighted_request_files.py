@@ -1,6 +1,7 @@
 """Requests about people who are weighted by a propensity model: both parts in one exchange, at the cost of both."""
 
 import json
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import HdpError
 from hdpstats._base.work import Operations
-from hdpstats.custodian import answering, approvals, open_site, preview
+from hdpstats.custodian import answering, approvals, approve, open_site, preview
 from hdpstats.custodian.previewing import looked_at
 from hdpstats.exchange import RequestFile
 from hdpstats.exchange.questions import KINDS, MAY
@@ -471,3 +472,32 @@ def test_a_rehearsal_asks_nothing_of_a_site():
         site.answer(query)
     assert site.asked == [query]
     assert site.received(query) is None
+
+
+def test_an_approval_while_a_query_is_computed_lets_no_other_query_be_charged_again(tmp_path, monkeypatch):
+    """What is being computed has no release yet; once it has, nothing was in vain, and nothing is left of it."""
+    place = Place(tmp_path, requests={"approval": "required"})
+    place.ask(*WEIGHTED["weighted logit"])
+    approve(place.settings, place.request, by="Dr Bos", sha256=asked_by_files.seen(place, place.request))
+    compute, computed = LocalSite._compute, []
+
+    def computing(*arguments):
+        computed.append(True)
+        if len(computed) == 1:
+            approve(place.settings, place.request, by="Dr Bos", sha256=asked_by_files.seen(place, place.request))
+        if len(computed) == 3:
+            raise KeyboardInterrupt
+        return compute(*arguments)
+
+    with monkeypatch.context() as patched, suppress(BaseException):
+        patched.setattr(LocalSite, "_compute", computing)
+        place.answer()
+    assert len(computed) == 3
+    assert [json.loads(line)["again"] for line in place.settings.approvals.read_text().splitlines()] == [0, 1]
+    assert not place.ledger.history()["released"].all()
+    with pytest.raises(approvals.NotApproved, match="must be given anew"):
+        place.answer()
+    assert not place.ledger.history()["released"].all()
+    approve(place.settings, place.request, by="Dr Bos", sha256=asked_by_files.seen(place, place.request))
+    place.answer()
+    assert place.ledger.history()["released"].all()
