@@ -13,7 +13,8 @@ An approval is one line of JSON in ``site.approvals.jsonl`` beside the other sta
 * what the request may cost in all (``epsilon``, ``delta``), which every later query is held to before it is charged
   (`hdpstats.custodian.answering`);
 * so many charges made in vain (``again``), of answers that were interrupted between their charge and their release:
-  what goes on then is charged once more, and needs another approval;
+  what goes on then is charged once more, and needs another approval. Those of the query that it asks first then are
+  counted by that query (``vain``): it may only be being computed, and what it does not need is no other query's;
 * so many charges of the query that it asks first then that others made in vain (``besides``, by the SHA-256 of a
   query): who receives the release is charged them too, and so more than his request says. Further ones, and those of a
   later query, need another approval.
