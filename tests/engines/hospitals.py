@@ -60,6 +60,10 @@ class Hospital:
     def charges(self):
         return len(self.ledger.history())
 
+    @property
+    def releases(self):
+        return int(self.ledger.history()["released"].sum())
+
     def participant(self, request, signers=(ANALYST,), **options):
         return Participant(
             name=self.name,

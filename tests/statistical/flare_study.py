@@ -5,7 +5,7 @@ starts it is `tests.statistical.test_flare`. In turn:
 
 1. The demo: FLARE's simulator carries a request to three hospitals (`tools.flare_demo`).
 2. Three provisioned hospitals, a server and an analyst, over mutual TLS. While the answer is under way one hospital is
-   killed, after its ledger has its first charge and before it replies.
+   killed, after its ledger has its first release and before it replies.
 3. The same request again, the hospital still gone; and again, the hospital back.
 4. Another request in two jobs at the same time, so that each task is delivered twice.
 5. What hospitals must refuse: a class that is not on their list, shipped code, and a job of somebody whom the settings
@@ -258,7 +258,7 @@ def _provisioned(folder, federation, hospitals, requests, happened, times):
         return session.download_job_result(identity, str(folder / "downloads" / what)), meta.get("status")
 
     identity, begun = ask(folder / "job")
-    until(lambda: south.charges > before["south"][1])
+    until(lambda: south.releases > before["south"][1])  # a charge whose release is not kept would be made once more
     federation.kill("south")
     place, status = download(identity, begun, "one is killed")
     happened["killed"] = read(place, request) | {"status": status, "accounts": accounts(hospitals)}
