@@ -7,7 +7,7 @@ import shutil
 import signal
 import stat
 import sys
-import time
+import types
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from fractions import Fraction
@@ -664,15 +664,15 @@ def test_who_ends_processes_comes_after_the_others(place, monkeypatch):
     assert place.spent == pytest.approx(0.3)
 
 
-def ended_once(place, analyst, *, ago):
-    """Say in the file of the lock that a process ended while it answered an analyst's request."""
-    place.settings.answering.write_text(json.dumps({f"{analyst} {'0' * 64}": [1, time.time() - ago]}))
+def ended_once(place, monkeypatch, *, ago):
+    """Let a process have ended so many seconds ago while it answered a request of ann that never comes again."""
+    place.settings.answering.write_text(json.dumps({f"ann {'0' * 64}": [1, 1e9]}))
     place.settings.answering.chmod(0o600)
+    monkeypatch.setattr(answering, "time", types.SimpleNamespace(time=lambda: 1e9 + ago))
 
 
 def test_however_many_others_send_who_is_kept_for_last_has_a_turn(place, monkeypatch):
-    """A process ended for a request of ann once, and that request never comes again."""
-    ended_once(place, "ann", ago=0)
+    ended_once(place, monkeypatch, ago=0)
     now, seen, asking = [0.0], [], ("describe", ["x"])
     place.put("a.json", (*asking, {"epsilon": 0.1}))
     place.put("0.json", (*asking, {"epsilon": 0.1}), folder="bob")
@@ -695,7 +695,7 @@ def test_however_many_others_send_who_is_kept_for_last_has_a_turn(place, monkeyp
 
 @pytest.mark.parametrize(("ago", "expected"), [(3600, ["bob", "ann"]), (25 * 3600, ["ann", "bob"])])
 def test_nobody_is_kept_for_last_for_longer_than_a_day(place, monkeypatch, ago, expected):
-    ended_once(place, "ann", ago=ago)
+    ended_once(place, monkeypatch, ago=ago)
     seen = []
     for name in ("ann", "bob"):
         place.put("a.json", ("describe", ["x"], {"epsilon": 0.1}), folder=name)
