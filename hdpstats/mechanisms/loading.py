@@ -132,8 +132,9 @@ def _sums() -> None:
 
 def _pairs() -> None:
     """Run the loop that sums products of pairs of columns."""
-    place = np.zeros((1, 2), dtype=np.int64)
-    add_pairs(np.zeros((1, 1)), place, 1.0, np.zeros(1), np.zeros(1, dtype=np.int64))
+    cells, place = np.zeros(1), np.zeros((1, 2), dtype=np.int64)
+    sums = np.zeros(1, dtype=np.int64)
+    add_pairs(addresses_of([cells]), np.ones((1, 2)), 1.0, place, 1.0, cells, np.zeros((1, 1)), sums)
 
 
 _LOOPS = {

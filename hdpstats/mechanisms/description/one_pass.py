@@ -101,11 +101,21 @@ def add_stored(addresses: IntArray, limits: FloatArray, flags: BoolArray, weight
 def sums_of_pairs(values: Mapping[str, FloatArray | IntArray], pairs: DescribedPairs, weights: FloatArray) -> IntArray:
     """Return the sums of the features of pairs in units: the integers of people (n,) added, 0 of people of weight 0."""
     columns = pairs.columns
-    factors = np.empty((len(columns), len(weights)))
-    for place, each in enumerate(columns):
-        factors[place] = each.of(values[each.name], reach=pairs.reach)
-    places, sums = np.array(pairs.places, dtype=np.int64), np.zeros(len(pairs.places), dtype=np.int64)
-    add_pairs(factors, places, 2.0 * pairs.largest, np.require(weights, np.float64, ["C", "W"]), sums)
+    numbers = [
+        plain(np.asarray(values[of.name] if of.level is None else values[of.name] == of.level, dtype=np.float64))
+        for of in columns
+    ]
+    sums = np.zeros(len(pairs.places), dtype=np.int64)
+    add_pairs(
+        addresses_of(numbers),
+        np.array([(of.centre, of.unit) for of in columns], dtype=np.float64),
+        pairs.reach,
+        np.array(pairs.places, dtype=np.int64),
+        2.0 * pairs.largest,
+        np.require(weights, np.float64, ["C", "W"]),
+        np.empty((len(columns), _TOGETHER)),
+        sums,
+    )
     return sums
 
 
@@ -114,14 +124,25 @@ _TOGETHER = 256
 
 
 @compiled
-def add_pairs(factors: FloatArray, places: IntArray, scale: float, weights: FloatArray, sums: IntArray) -> None:
-    """Add the features of pairs of factors (k, n) to ``sums``."""
+def add_pairs(
+    addresses: IntArray,
+    units: FloatArray,
+    reach: float,
+    places: IntArray,
+    scale: float,
+    weights: FloatArray,
+    factors: FloatArray,
+    sums: IntArray,
+) -> None:
+    """Add the features of pairs of columns to ``sums``; centres and units are ``units`` (k, 2)."""
     for start in range(0, len(weights), _TOGETHER):
         weight = weights[start : start + _TOGETHER]
+        for k in range(len(addresses)):
+            centre, unit = units[k]
+            for i in range(len(weight)):
+                factors[k, i] = min(max((double_at(addresses[k], start + i) - centre) / unit, -reach), reach)
         for place in range(len(places)):
-            first = factors[places[place, 0], start : start + _TOGETHER]
-            second = factors[places[place, 1], start : start + _TOGETHER]
-            total = np.int64(0)
+            first, second, total = factors[places[place, 0]], factors[places[place, 1]], np.int64(0)
             for i in range(len(weight)):
                 total += whole(weight[i] * min(max(first[i] * second[i] / scale, -0.5), 0.5))
             sums[place] += total
