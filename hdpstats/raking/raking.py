@@ -35,6 +35,7 @@ import numpy as np
 from hdpstats._base.compiled import compiled
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.formulas import Design
+from hdpstats.public.squares import weighted_squares
 from hdpstats.raking.correlations import Pairs, mixing, pairs_of
 from hdpstats.raking.tilting import tilted_weights, tilts
 from hdpstats.records.averages import CohortMoment, CohortMoments, MomentKind
@@ -273,23 +274,22 @@ class RakedVariables:
     def _mixed(self, weights: FloatArray, means: FloatArray, variances: FloatArray, products: FloatArray) -> FloatArray:
         """Return `moved` numbers where some covariances are known."""
         features = np.column_stack([self.indicators, self.numbers])
-        k, first = features.shape[1], weights @ features
-        i, j = np.triu_indices(k)
-        covariance = np.empty((len(weights), k, k))
-        covariance[:, i, j] = weights @ (features[:, i] * features[:, j]) - first[:, i] * first[:, j]
-        covariance[:, j, i] = covariance[:, i, j]
+        first = weights @ features
+        squares = weighted_squares(features[None], weights[:, None])[:, 0]
         goal = np.concatenate([first[:, : self.pairs.indicators], means], axis=1)
         maps = mixing(
             self.pairs,
-            covariance,
+            squares - first[:, :, None] * first[:, None, :],
             deviations=np.sqrt(variances),
             wanted=self.pairs.covariances(products, goal),
         )
-        level = means - (first[:, None, :] @ maps)[:, 0]
-        moved = np.swapaxes(maps, 1, 2) @ features.T + level[:, :, None]
-        unit, centre = self.scale[None, :, None], self.centre[None, :, None]
+        level = (means - (first[:, None, :] @ maps)[:, 0]) * self.scale + self.centre
+        moved = np.swapaxes(maps * self.scale, 1, 2) @ features.T
+        moved += level[:, :, None]
         low, high = (self.bounds * self.scale + self.centre)[:, None, :, None]
-        return np.ascontiguousarray(np.moveaxis(np.clip(moved * unit + centre, low, high), 1, 0))
+        cut = np.empty((moved.shape[1], moved.shape[0], moved.shape[2]))
+        np.clip(moved, low, high, out=np.moveaxis(cut, 0, 1))
+        return cut
 
     def people(self, weights: FloatArray, numbers: FloatArray, at_risk: FloatArray) -> RakedPeople:
         """Return people of weights (B, n), numbers (kc, B, n) in the schema's unit and shares at risk (B, J)."""
