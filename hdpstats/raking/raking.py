@@ -284,12 +284,12 @@ class RakedVariables:
             wanted=self.pairs.covariances(products, goal),
         )
         level = (means - (first[:, None, :] @ maps)[:, 0]) * self.scale + self.centre
-        moved = np.swapaxes(maps * self.scale, 1, 2) @ features.T
-        moved += level[:, :, None]
-        low, high = (self.bounds * self.scale + self.centre)[:, None, :, None]
-        cut = np.empty((moved.shape[1], moved.shape[0], moved.shape[2]))
-        np.clip(moved, low, high, out=np.moveaxis(cut, 0, 1))
-        return cut
+        slopes = np.concatenate([maps * self.scale, level[:, None, :]], axis=1)
+        columns = np.vstack([features.T, np.ones(len(features))])
+        moved = np.moveaxis(slopes, 2, 0).reshape(-1, len(columns)) @ columns
+        moved = moved.reshape(len(self.scale), len(weights), len(features))
+        low, high = (self.bounds * self.scale + self.centre)[:, :, None, None]
+        return np.asarray(np.clip(moved, low, high, out=moved))
 
     def people(self, weights: FloatArray, numbers: FloatArray, at_risk: FloatArray) -> RakedPeople:
         """Return people of weights (B, n), numbers (kc, B, n) in the schema's unit and shares at risk (B, J)."""
