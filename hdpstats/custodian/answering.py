@@ -307,6 +307,13 @@ def is_of_site(error: HdpError) -> bool:
     return isinstance(error, LedgerError) and not isinstance(error, SignatureError)
 
 
+def _fault(error: BaseException | None) -> Exception | None:
+    """Return the fault of the site that an error is: of its state, its system or its memory; None where it is none."""
+    if isinstance(error, OSError):  # what a request asks opens no file of its own
+        return StateError(f"state: the system fails ({log.cause(error)})", argument="state")
+    return error if isinstance(error, MemoryError) or (isinstance(error, HdpError) and is_of_site(error)) else None
+
+
 def _refusal(code: str, **numbers: float) -> HdpError:
     refusal = CODES[code]
     added = "".join(f"; {name}: {number:g}" for name, number in numbers.items())
@@ -314,7 +321,7 @@ def _refusal(code: str, **numbers: float) -> HdpError:
 
 
 ENDED: Final = 5
-"""How often processes may end while they answer what a carrier or a folder brings, before it is refused unread."""
+"""How often processes may end, or the site lack memory, for what a carrier or a folder brings, before it is refused."""
 
 _REMEMBERED: Final = 100
 _DAY: Final = 24 * 3600.0
@@ -326,7 +333,7 @@ def taking_turns(settings: SiteSettings, sha256: str, analyst: str, *, most: flo
 
     The file of the lock says how often a process ended in the block for a request of an analyst, and when one began
     last: one that takes more memory than there is must not end each process that is started anew, and so keep the
-    requests of others.
+    requests of others. A `MemoryError` that leaves the block counts as such an end.
 
     Raises
     ------
@@ -341,12 +348,17 @@ def taking_turns(settings: SiteSettings, sha256: str, analyst: str, *, most: flo
         ended, _ = begun.pop(request, (0, 0.0))
         if ended >= most:
             raise SiteError(
-                f"{ended} processes of the site ended while they answered this request: it may take more memory than "
-                "there is. Nothing was charged now; its custodian can have it answered (hdpstats site answer)"
+                f"{ended} processes of the site ended, or had not enough memory, while they answered this request: it "
+                "may take more memory than there is. Nothing was charged now; its custodian can have it answered "
+                "(hdpstats site answer)"
             )
-        _keep(number, begun | {request: (ended + 1, time.time())})
+        under_way = {request: (ended + 1, time.time())}
+        _keep(number, begun | under_way)
         try:
             yield
+        except MemoryError:
+            begun |= under_way
+            raise
         finally:
             _keep(number, begun)
 
@@ -372,9 +384,10 @@ def _begun(place: Path) -> dict[str, tuple[int, float]]:
 
 def _keep(number: int, begun: Mapping[str, tuple[int, float]]) -> None:
     """Keep the latest of them; where there is no room, nothing is remembered."""
+    content = json.dumps(dict(list(begun.items())[-_REMEMBERED:])).encode()
     with suppress(OSError):
         os.ftruncate(number, 0)
-        os.pwrite(number, json.dumps(dict(list(begun.items())[-_REMEMBERED:])).encode(), 0)
+        os.pwrite(number, content, 0)
 
 
 Beside = Callable[[Site], Mapping[str, Site]]
@@ -471,6 +484,8 @@ class Exchange:
         ------
         LedgerError
             The ledger or another file of the site's state (`StateError`) cannot be used now.
+        MemoryError
+            The site has not enough memory now, outside of the analyst's own code.
         FewerAnswers
             Its time was over, or its code failed, before it had asked for all that the earlier file has.
         ArgumentError
@@ -495,27 +510,16 @@ class Exchange:
             try:
                 with self._slots.request(analyst), asked.in_its_recipe():
                     answering.time.run(partial(self._ask, asked, sites, public, quorum))
-            except HdpError as error:
-                too_long = error.facts.get("code") == "too-long"
-                if not answering.answers or is_of_site(error) or (too_long and answering.refusal is not None):
-                    raise _with_first(
-                        error, asked.question, answering
-                    ) from None  # else reading the release file raises the same: it is about what was released
-                stopped = str(error)
-                if too_long:  # what was released leaves all the same, and whether more would be asked is not known
-                    log.write(request="file", sha256=asked.sha256, ended=stopped, answers=len(answering.answers))
-            except OSError as error:  # of the system: what a request asks opens no file of its own
-                raise StateError(f"state: the system fails ({log.cause(error)})", argument="state") from None
             except Exception as error:
-                if answering.refusal is not None or not answering.answers:
-                    raise SiteError(
-                        f"the question cannot be asked: its code fails ({log.cause(error)}). What was charged stays "
-                        "charged, and is handed out to the same request"
-                    ) from None
-                stopped = f"its code, after answers: {log.cause(error)}"
-                log.write(request="file", sha256=asked.sha256, failed=stopped)
+                fault = _fault(answering.refusal)  # whatever the code made of it, as that too few sites answered
+                if fault is None and not isinstance(error, MemoryError):  # the code's own is as any failure of it
+                    fault = _fault(error)
+                if fault is not None:
+                    raise _with_first(fault, asked.question, answering) from None
+                stopped = self._stopped(error, asked, answering)
             if answering.refusal is not None:  # which a study of several sites goes on without
-                raise _with_first(answering.refusal, asked.question, answering)
+                refusal = _fault(answering.refusal) or answering.refusal
+                raise _with_first(refusal, asked.question, answering)
         if stopped and len(answering.answers) < (before() or 0):
             raise FewerAnswers(f"{stopped}. The file of an earlier answer to this request has more, and stays as it is")
         if not stopped:
@@ -523,6 +527,32 @@ class Exchange:
         entries = [None if each.entry is None else each.entry.to_dict() for _, each in answering.answers.values()]
         log.write(request="file", sha256=asked.sha256, analyst=analyst, entries=entries)
         return self._file(asked, answering.answers)
+
+    def _stopped(self, error: Exception, asked: RequestFile, answering: AnsweringSite) -> str:
+        """Return why the analyst's own code stopped, where what was released leaves all the same.
+
+        Raises
+        ------
+        HdpError
+            Nothing was released, or the site refused what would be next.
+        """
+        if isinstance(error, HdpError):
+            too_long = error.facts.get("code") == "too-long"
+            if not answering.answers or (too_long and answering.refusal is not None):
+                raise _with_first(
+                    error, asked.question, answering
+                ) from None  # else reading the release file raises the same: it is about what was released
+            if too_long:  # whether more would be asked is not known
+                log.write(request="file", sha256=asked.sha256, ended=str(error), answers=len(answering.answers))
+            return str(error)
+        if answering.refusal is not None or not answering.answers:
+            raise SiteError(
+                f"the question cannot be asked: its code fails ({log.cause(error)}). What was charged stays "
+                "charged, and is handed out to the same request"
+            ) from None
+        stopped = f"its code, after answers: {log.cause(error)}"
+        log.write(request="file", sha256=asked.sha256, failed=stopped)
+        return stopped
 
     def _ask(
         self, asked: RequestFile, sites: Site | Mapping[str, Site], public: pd.DataFrame | None, quorum: int | None

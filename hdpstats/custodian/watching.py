@@ -18,6 +18,7 @@ request waits in INBOX until somebody approves it (``hdpstats site approve``). A
 again when it changes, and by a process that starts anew; what was answered is handed out again for nothing. Where
 OUTBOX cannot be used, a file or an analyst's key not be read now, or the ledger, the place of its head or another file
 of the site's state not be used, nothing is refused: the log says why, and the file is looked at again at the next look.
+So it is where the site has not enough memory outside of the analyst's own code, up to `ENDED` times for a request.
 After the data have got another version, or the site other terms, requests that were answered before wait for an
 approval, and so does one that was charged in vain too often (`hdpstats.custodian.request_costs.CARRIED_AGAIN`). So does
 what was refused, as long as its refusal lies in OUTBOX and its file was not written since: a larger cap, or another
@@ -56,7 +57,7 @@ from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats._base.validation import real
 from hdpstats._base.work import Prices
 from hdpstats.custodian import log
-from hdpstats.custodian.answering import Exchange, FewerAnswers, is_of_site, kept_for_last
+from hdpstats.custodian.answering import ENDED, Exchange, FewerAnswers, is_of_site, kept_for_last
 from hdpstats.custodian.approvals import Approval, NotApproved
 from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.files import StateError, write_durably
@@ -173,6 +174,7 @@ class Watch:
         self._done: set[Found] = set()
         self._waiting: dict[Found, Waiting] = {}
         self._failing: dict[Found, str] = {}
+        self._short: dict[Found, int] = {}  # how often there was not enough memory for a file
         self._crowded: set[str] = set()
         self._told = ""
         self._ended = threading.Event()
@@ -228,6 +230,7 @@ class Watch:
         self._done &= found
         self._waiting = {file: asked for file, asked in self._waiting.items() if file in found}
         self._failing = {file: why for file, why in self._failing.items() if file in found}
+        self._short = {file: times for file, times in self._short.items() if file in found}
         crowded = {name for name, each in zip(folders, listed, strict=True) if each.is_cut}
         for name in sorted(crowded - self._crowded):
             log.write(
@@ -243,6 +246,9 @@ class Watch:
         """Answer one request, let it wait for its approval, or refuse it; whatever it is, others go on."""
         try:
             return self._handled(file)
+        except MemoryError as error:
+            self._is_short(file, log.cause(error))
+            return False
         except Exception as error:  # of what the folders do: it is looked at again
             self._fails(file, log.cause(error))
             return False
@@ -252,6 +258,14 @@ class Watch:
         if self._failing.get(file) != why:
             log.write(request="file", found=file.name[:100], folder=file.folder, failed=why)
         self._failing[file] = why
+
+    def _is_short(self, file: Found, why: str) -> None:
+        """Look at a file again for which there was not enough memory, as often as processes may end for a request."""
+        self._short[file] = self._short.get(file, 0) + 1
+        if self._short[file] > ENDED:
+            self._done.add(file)
+            why = f"{why}; it is looked at again when it is written again, or the watch is started anew"
+        self._fails(file, why)
 
     def _handled(self, file: Found) -> bool:
         """Return whether a file was a request, and is answered or refused."""
@@ -283,6 +297,8 @@ class Watch:
                 return False
             code = str(error.facts.get("code", code_of(error)))
             written = self._refuse(file, asked, name, code, why=log.cause(error), numbers=error.facts)
+        except MemoryError:  # of the site: the analyst's own code fails in other words
+            raise
         except Exception as error:
             written = self._refuse(file, asked, name, "failed", why=log.cause(error), numbers={})
         else:

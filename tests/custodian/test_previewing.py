@@ -224,6 +224,19 @@ def test_what_is_in_a_text_is_no_part(text, monkeypatch):
         RequestFile.from_bytes(content.replace('"}', '","b":0}').encode())
 
 
+@pytest.mark.parametrize("before", [0, files._PART - 200])
+@pytest.mark.parametrize("sign", ["", "-", "0.", "1e"])
+def test_numbers_of_too_many_digits_are_refused_unread(monkeypatch, before, sign):
+    """60 MB of whole numbers of 4,300 digits took 4 s to read."""
+    read = []
+    monkeypatch.setattr(codec, "loads", lambda text: read.append(text) or {"format": "another"})
+    for digits in (files.MOST_DIGITS, files.MOST_DIGITS + 1):
+        content = f'{{"{"9" * 500}":[{" " * before}1,{sign}{"7305" * 100}{"1" * (digits - 400)},2]}}'
+        with pytest.raises(hdp.ArgumentError, match="format" if digits == 400 else "more than 400 digits"):
+            RequestFile.from_bytes(content.encode())
+    assert len(read) == 1
+
+
 def test_the_name_of_a_request_is_computed_once(monkeypatch):
     asked, written = hdp.request(*SIMPLE[:2], STUDY, epsilon=0.5), []
     monkeypatch.setattr(codec, "dumps", lambda value: written.append(value) or "{}")

@@ -835,7 +835,7 @@ def test_a_failure_of_one_request_is_in_the_log_and_others_go_on(place, monkeypa
 
     def failing(self, asked, **options):
         if asked.sha256 == one.sha256:
-            raise MemoryError
+            raise ZeroDivisionError
         return answered(self, asked, **options)
 
     monkeypatch.setattr(answering.Exchange, "answer", failing)
@@ -843,6 +843,60 @@ def test_a_failure_of_one_request_is_in_the_log_and_others_go_on(place, monkeypa
     assert json.loads(release.with_name(f"{one.sha256}.refused.json").read_text())["error"] == "failed"
     assert release.exists()
     assert two.sha256 in str(release)
+
+
+def short_of_memory(*_, **__):
+    raise MemoryError
+
+
+SHORT = [
+    (watching.RequestFile, "from_bytes"),
+    (watching, "sender_of"),
+    (answering, "needed_approval"),
+    (answering.RequestCosts, "add"),
+    (LocalSite, "answer"),
+    (ReleaseFile, "to_json"),
+]
+"""Where a site may lack memory for a request outside of the analyst's own code."""
+
+
+@pytest.mark.parametrize(("owner", "name"), SHORT, ids=lambda value: getattr(value, "__name__", value))
+def test_a_site_that_lacks_memory_refuses_no_request(place, monkeypatch, caplog, owner, name):
+    _, release = place.put("one.json")
+    watch = place.watch()
+    with monkeypatch.context() as patched, caplog.at_level("INFO"):
+        patched.setattr(owner, name, short_of_memory)
+        assert (watch.sweep(), watch.sweep(), answers(place)) == (0, 0, [])
+    assert sum("MemoryError" in str(each.__dict__) for each in caplog.records) == 1
+    assert (watch.sweep(), answers(place), place.spent) == (1, [f"ann/{release.name}"], 0.5)
+
+
+def test_a_request_for_which_the_site_lacks_memory_is_refused_as_one_that_ends_processes(place, monkeypatch):
+    asked, release = place.put("one.json")
+    place.put("two.json", ("describe", ["x"], {"epsilon": 0.25}), folder="bob")
+    needed = answering.needed_approval
+
+    def short(settings, site, one, analyst):
+        return short_of_memory() if one.sha256 == asked.sha256 else needed(settings, site, one, analyst)
+
+    monkeypatch.setattr(answering, "needed_approval", short)
+    for times in range(ENDED):
+        place.watch().sweep()
+        assert [name.split("/")[0] for name in answers(place)] == ["bob"], times
+    place.watch().sweep()
+    assert release.with_name(f"{asked.sha256}.refused.json").exists()
+    assert place.spent == 0.25
+
+
+def test_a_file_that_is_never_read_for_lack_of_memory_is_left_alone_then(place, monkeypatch):
+    _, release = place.put("one.json")
+    watch, read = place.watch(), []
+    with monkeypatch.context() as patched:
+        patched.setattr(watching.RequestFile, "from_bytes", lambda *_, **__: read.append(1) or short_of_memory())
+        for _ in range(ENDED + 3):
+            watch.sweep()
+    assert (len(read), watch.sweep(), answers(place)) == (ENDED + 1, 0, [])
+    assert (place.watch().sweep(), release.exists()) == (1, True)
 
 
 def test_each_analyst_has_a_turn(place, monkeypatch):

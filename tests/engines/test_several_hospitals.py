@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 import hdpstats.api as hdp
-from hdpstats.custodian import open_site
+from hdpstats.custodian import open_site, request_costs
 from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.previewing import approve
 from hdpstats.custodian.request_costs import CARRIED_AGAIN
@@ -16,10 +16,13 @@ from hdpstats.engines.participant import Participation
 from hdpstats.exchange import RequestFile, SeveralSites
 from hdpstats.ledger import Ledger, SigningKey
 from hdpstats.records import codec
+from hdpstats.sites import LocalSite
 from tests.custodian.asked_by_files import seen
 from tests.custodian.institution import EVERYTHING
 from tests.custodian.people import FORMULA, PUBLIC, SCHEMA, SURVIVAL
 from tests.custodian.test_request_files import Seen
+from tests.custodian.test_watching import AWAY as AWAY_NOW
+from tests.custodian.test_watching import FOLDER, GARBAGE, unusable
 from tests.engines.hospitals import ANALYST, Carrier, Hospital
 
 STUDY = hdp.Study(public=PUBLIC, schema=SCHEMA)
@@ -240,6 +243,58 @@ def test_a_hospital_refuses_in_fixed_words(tmp_path, ask, entries, signers, refu
         collect(asked, ("east",), Carrier([one], place, signers=signers))
     assert REFUSALS[refusal] in str(caught.value)
     assert one.spent == 0
+
+
+AWAY = [("site.answering.lock", FOLDER), ("site.request-costs.jsonl", GARBAGE), ("ledger.db", GARBAGE)]
+
+
+@pytest.mark.parametrize("fresh", [True, False], ids=["opened-then", "open"])
+@pytest.mark.parametrize(("name", "how"), AWAY)
+def test_a_hospital_that_cannot_use_its_own_files_says_so_and_is_asked_again(hospitals, ask, name, how, fresh):
+    _, place = ask(*SIMPLE)
+    carrier, one = Carrier(hospitals, place), hospitals[0]
+    one.settings.answering.touch(mode=0o600)
+    one.settings.request_costs.touch(mode=0o600)
+    content = facts_of(carrier)
+    asked = one.participant(place) if fresh else carrier.participants["east"]
+    with unusable(one.folder / name, how):
+        assert asked.reply(ANSWER, content) == Reply(refusal="unavailable")
+    assert one.charges == 0
+    assert asked.reply(ANSWER, content).release
+    assert one.charges == 1
+
+
+def facts_of(carrier):
+    """Return what hospitals are asked once they have stated their public facts."""
+    replies = carrier(FACTS, {}, NAMES)
+    return {"asked": list(NAMES), "releases": {name: each.release for name, each in replies.items()}, "left": {}}
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left"), MemoryError(), hdp.LedgerError("it is away")])
+@pytest.mark.parametrize("place_of", [(request_costs, "append_line"), (LocalSite, "answer"), (LocalSite, "held")])
+def test_a_hospital_whose_system_fails_says_so_and_is_asked_again(hospitals, ask, monkeypatch, error, place_of):
+    """Also where its own code makes of it that too few hospitals answered."""
+    _, place = ask(*SIMPLE)
+    carrier, one = Carrier(hospitals, place), hospitals[0]
+    content = facts_of(carrier)
+
+    def failing(*_, **__):
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(*place_of, property(failing) if place_of[1] == "held" else failing)
+        assert carrier.participants["east"].reply(ANSWER, content) == Reply(refusal="unavailable")
+    assert one.charges == 0
+    assert carrier.participants["east"].reply(ANSWER, content).release
+    assert one.charges == 1
+
+
+def test_a_request_that_cannot_be_read_now_is_asked_again(hospitals, ask):
+    _, place = ask(*SIMPLE)
+    asked = hospitals[0].participant(place)
+    with unusable(place, AWAY_NOW):
+        assert asked.reply(FACTS, {}) == Reply(refusal="unavailable")
+    assert asked.reply(FACTS, {}).release
 
 
 def test_nobody_signs_in_a_simulator_that_a_custodian_allowed(tmp_path, ask):
