@@ -15,10 +15,13 @@ answered. The costs of its queries by their proofs, those that depend on what wa
 before each charge, over all exchanges in which the request came (`hdpstats.custodian.request_costs`), and never exceed
 what the request says in all (`hdpstats.exchange.questions.Question.most`), which is what
 `hdpstats.custodian.previewing` shows and an approval is for. What the analyst's cap is charged besides, as others were
-charged in vain for a query, is charged under an approval that says how often alone. A query that was charged and has no
-release, as its process ended, is charged once more only under an approval that was given since; where nobody need
-approve, as often as it comes from its custodian, and `CARRIED_AGAIN` times where a carrier or a folder brings it: a
-carrier could end the process each time, and a query that takes more memory than there is does. What is brought so and
+charged in vain for a query, is charged under an approval that says how often alone. Where queries of a request were
+charged and have no release, as a process ended, it is charged further only under an approval that was given since;
+where nobody need approve, as often as it comes from its custodian, and with `CARRIED_AGAIN` such charges of all its
+queries at most where a carrier or a folder brings it: a carrier could end the process each time, with other files of
+other sites, and a query that takes more memory than there is does. A query whose noise this process still has goes on
+under its charge, which charges nothing. How often a query was charged in vain is looked at before its charge and
+compared within it: what others are charged meanwhile on the same ledger is covered by nothing. What is brought so and
 was charged for other data, at another version of them alone, or under other terms (``n_max``, ``max_rows_per_unit``),
 is not charged at these before somebody approves it: old files come again.
 

@@ -1,8 +1,10 @@
 """What a request file asks and would cost, in words, for the custodian who decides: no row is read, no noise drawn.
 
 The analyst's own code is run on a site that knows public facts and what the ledger holds; it stops at the first query
-that has no release yet. Everything that a file says is shown with characters that cannot be printed written out, on
-lines of this module's own: no request can forge a line, move the cursor or hide what it costs.
+that has no release yet. Queries that rest on files of other sites it does not meet: of them it says what was charged in
+vain, once they were charged, or waited for an approval (`hdpstats.custodian.request_costs`). Everything that a file
+says is shown with characters that cannot be printed written out, on lines of this module's own: no request can forge a
+line, move the cursor or hide what it costs.
 """
 
 import csv

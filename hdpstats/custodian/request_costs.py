@@ -14,11 +14,10 @@ nothing, and the next one is written in its place.
 
 What was refused before it was charged is taken back: refusals let the file grow for nobody. But a query that rests on
 files of other sites is met by no dry run: where it waits, as others were charged in vain for it, it has a line of its
-own (``waits``), which costs the request nothing. A query that was released
-to its analyst before, over a network, is written down once, with the request that asked it first; copies of a request
-that ask the same add nothing. So a query that is charged is known to be an old one by its own text, too, at another
-version of the data, or under other terms. Only the lines of a request or a query are read as JSON; of the others is
-seen that they are whole.
+own (``waits``), which costs the request nothing. A query that was released to its analyst before, over a network, is
+written down once, with the request that asked it first; copies of a request that ask the same add nothing. So a query
+that is charged is known to be an old one by its own text, too, at another version of the data, or under other terms.
+Only the lines of a request or a query are read as JSON; of the others is seen that they are whole.
 
 Who answers holds the lock of `hdpstats.custodian.answering.taking_turns`.
 """
@@ -265,7 +264,7 @@ def affords_quota(left: Quota, later: int, limits: Limits) -> bool:
 
 
 def known_queries(settings: SiteSettings) -> tuple[KnownQuery, ...]:
-    """Return what was written down to be charged of all requests, for a backup of the ledger to be compared with.
+    """Return what was written down of all requests, which a ledger has charges of, for a backup to be compared with.
 
     Raises
     ------

@@ -219,6 +219,7 @@ class Joint:
         return approve(self.one.settings, self.place, by="Dr Bos", sha256=sha256, analyst=who)
 
 
+@pytest.mark.filterwarnings("ignore:this release was charged 2 times")
 def test_forged_files_of_others_get_no_further_charges_in_vain(tmp_path, hospitals, ask):
     """However many queries they make: what a request was charged in vain counts over all of them."""
     joint = Joint(tmp_path, hospitals, *ask(*QUESTIONS["rounds"]), 3, requests={"unsigned": "admitted"})
