@@ -26,8 +26,9 @@ was charged for other data, at another version of them alone, or under other ter
 is not charged at these before somebody approves it: old files come again.
 
 Processes that answer files for one site take turns (``site.answering.lock`` beside the other state). What a carrier or
-a folder brings and ended `ENDED` processes that answered it is refused, so that those started anew come to the others;
-in each round of a folder they look at the requests of analysts first for whom none ended for a day (`kept_for_last`).
+a folder brings and ended `ENDED` processes that answered it, or that read it in a folder, is refused, so that those
+started anew come to the others; in each round of a folder they look at the requests of analysts first for whom none
+ended for a day (`kept_for_last`).
 """
 
 import json
@@ -35,7 +36,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -71,6 +72,7 @@ from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.timing import Overruns, Slots
 from hdpstats.exchange import ReleaseFile, RequestFile
 from hdpstats.exchange.questions import Question
+from hdpstats.exchange.release_file import CHARGED
 from hdpstats.exchange.weighted_people import CountingSite, longest_text
 from hdpstats.ledger import Ledger, SignatureError, SigningKey
 from hdpstats.privacy.budget import total
@@ -321,11 +323,13 @@ FIRST_CHARGED: Final = (
 
 
 def _with_first(refusal: BaseException, question: Question, site: "AnsweringSite") -> BaseException:
-    """Return a refusal, which says what was charged of the first of two questions."""
+    """Return a refusal, which says whether an earlier query was charged, and what of the first of two questions."""
     asked = [query for query, _ in site.answers.values()]
-    if question.second is None or question.owes_second(asked) or not isinstance(refusal, HdpError):
+    if not asked or not isinstance(refusal, HdpError):
         return refusal
-    return type(refusal)(f"{refusal}. {FIRST_CHARGED}", **refusal.facts)
+    is_of_second = question.second is not None and not question.owes_second(asked)
+    words = f"{refusal}. {FIRST_CHARGED}" if is_of_second else str(refusal)
+    return type(refusal)(words, **refusal.facts | {CHARGED: True})
 
 
 def is_of_site(error: HdpError) -> bool:
@@ -357,14 +361,16 @@ _DAY: Final = 24 * 3600.0
 def taking_turns(settings: SiteSettings, sha256: str, analyst: str, *, most: float) -> Iterator[None]:
     """Run a block that no other process runs for the same site; it is open to others when this process ends.
 
-    The file of the lock says how often a process ended in the block for a request of an analyst, and when one began
-    last: one that takes more memory than there is must not end each process that is started anew, and so keep the
-    requests of others. A `MemoryError` that leaves the block counts as such an end.
+    A folder's request is read, answered and written down in it: its SHA-256 is known before (`RequestName`). The file
+    of the lock says how often a process ended in the block for a request of an analyst, and when one began last: one
+    that takes more memory than there is must not end each process that is started anew, and so keep the requests of
+    others. A `MemoryError` that leaves the block counts as such an end.
 
     Raises
     ------
     SiteError
-        That was ``most`` times since the request was last answered or refused. Nothing was charged now.
+        That was ``most`` times since the request was last answered or refused: its code is "ended". Nothing was charged
+        now.
     StateError
         The file of the lock cannot be used.
     """
@@ -374,9 +380,10 @@ def taking_turns(settings: SiteSettings, sha256: str, analyst: str, *, most: flo
         ended, _ = begun.pop(request, (0, 0.0))
         if ended >= most:
             raise SiteError(
-                f"{ended} processes of the site ended, or had not enough memory, while they answered this request: it "
-                "may take more memory than there is. Nothing was charged now; its custodian can have it answered "
-                "(hdpstats site answer)"
+                f"{ended} processes of the site ended, or had not enough memory, while they read or answered this "
+                "request: it may take more memory than there is. Nothing was charged now; its custodian can have it "
+                "answered (hdpstats site answer)",
+                code="ended",
             )
         under_way = {request: (ended + 1, time.time())}
         _keep(number, begun | under_way)
@@ -496,8 +503,8 @@ class Exchange:
         asked, analyst, public
             As in `answer`.
         carried
-            Whether a carrier or a folder brings it, and not its custodian, who knows what comes again and why. With
-            ``beside`` it is.
+            Whether a folder brings it, and not its custodian, who knows what comes again and why. Then whoever read it
+            has the turn (`taking_turns`). What comes with ``beside`` is brought by a carrier.
         refused
             Whether what is carried was refused before: it is charged once somebody approved it.
         beside, quorum
@@ -520,7 +527,8 @@ class Exchange:
             What the site raises; what was charged before stays charged, and the same request goes on from there.
         """
         brought = carried or beside is not None
-        with taking_turns(self.settings, asked.sha256, analyst, most=ENDED if brought else math.inf):
+        turn = taking_turns(self.settings, asked.sha256, analyst, most=ENDED if brought else math.inf)
+        with nullcontext() if carried else turn:
             most, terms = asked.question.most, self._site.terms
             costs = RequestCosts(self.settings, self.ledger, asked.sha256, analyst, most=most, terms=terms)
             answering = AnsweringSite(

@@ -19,6 +19,7 @@ import json
 import logging
 import math
 import re
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -175,6 +176,12 @@ class Participant:
             raise _Refused("others", error) from None
         if self._name not in several.releases or self._name in several.left:
             raise _Refused("others")
+        if threading.current_thread() is not threading.main_thread() and not self._declared().unsigned:
+            raise StateError(
+                "limits: analysis holds in the main thread of a process alone, and the carrier asks in another one: "
+                "nothing was charged now; have it send the task to the client's own loop",
+                argument="limits: analysis",
+            )
         return self._asked(site, asked, analyst, several)
 
     def _opened(self) -> tuple[Exchange, RequestFile, str]:

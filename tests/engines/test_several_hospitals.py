@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from functools import partial
+from threading import Thread
 
 import pytest
 
@@ -371,6 +372,25 @@ def test_a_hospital_whose_system_fails_says_so_and_is_asked_again(hospitals, ask
     assert one.charges == 0
     assert carrier.participants["east"].reply(ANSWER, content).release
     assert one.charges == 1
+
+
+@pytest.mark.parametrize("unsigned", [False, True], ids=["at-a-hospital", "in-a-simulator"])
+def test_a_hospital_answers_where_its_limit_of_time_holds(tmp_path, ask, unsigned):
+    """It does so in the main thread; a simulator needs none."""
+    _, place = ask(*SIMPLE)
+    one = Hospital(tmp_path / "east", "east", unsigned=unsigned)
+    asked, replies = one.participant(place), []
+    facts = asked.reply(FACTS, {}).release
+    content = {"asked": ["east"], "releases": {"east": facts}, "left": {}}
+    thread = Thread(target=lambda: replies.append(asked.reply(ANSWER, content)))
+    thread.start()
+    thread.join()
+    assert (replies[0].refusal, one.charges) == ((None, 1) if unsigned else ("unavailable", 0))
+    assert asked.reply(ANSWER, content).release
+
+
+def test_no_refusal_that_may_follow_a_charge_says_that_nothing_was_charged():
+    assert {name for name, words in REFUSALS.items() if "nothing was charged" in words} == {"request", "others"}
 
 
 def test_a_request_that_cannot_be_read_now_is_asked_again(hospitals, ask):
