@@ -15,10 +15,13 @@ answered. The costs of its queries by their proofs, those that depend on what wa
 before each charge, over all exchanges in which the request came (`hdpstats.custodian.request_costs`), and never exceed
 what the request says in all (`hdpstats.exchange.questions.Question.most`), which is what
 `hdpstats.custodian.previewing` shows and an approval is for. What the analyst's cap is charged besides, as others were
-charged in vain for a query, is charged under an approval that says how often alone. A query that was charged and has no
-release, as its process ended, is charged once more only under an approval that was given since; where nobody need
-approve, as often as it comes from its custodian, and `CARRIED_AGAIN` times where a carrier or a folder brings it: a
-carrier could end the process each time, and a query that takes more memory than there is does. What is brought so and
+charged in vain for a query, is charged under an approval that says how often alone. Where queries of a request were
+charged and have no release, as a process ended, it is charged further only under an approval that was given since;
+where nobody need approve, as often as it comes from its custodian, and with `CARRIED_AGAIN` such charges of all its
+queries at most where a carrier or a folder brings it: a carrier could end the process each time, with other files of
+other sites, and a query that takes more memory than there is does. A query whose noise this process still has goes on
+under its charge, which charges nothing. How often a query was charged in vain is looked at before its charge and
+compared within it: what others are charged meanwhile on the same ledger is covered by nothing. What is brought so and
 was charged for other data, at another version of them alone, or under other terms (``n_max``, ``max_rows_per_unit``),
 is not charged at these before somebody approves it: old files come again.
 
@@ -34,14 +37,14 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final, final
 
 import pandas as pd
 
-from hdpstats._base.errors import ArgumentError, HdpError, LedgerError, SiteError
+from hdpstats._base.errors import ArgumentError, ChargedMeanwhile, HdpError, LedgerError, SiteError
 from hdpstats._base.new_files import check_new, new_file
 from hdpstats._base.work import Prices
 from hdpstats.custodian import log
@@ -59,7 +62,6 @@ from hdpstats.custodian.request_costs import (
     RequestCosts,
     affords_all,
     affords_quota,
-    charges_besides,
     left_to_account,
     owed_second,
     query_sha256,
@@ -90,12 +92,9 @@ class Chargeable:
     Attributes
     ----------
     again : int or None
-        How many charges in vain it may have; None for any number.
-    vain : mapping of str to int
-        How many of them are of one query alone, by its SHA-256: what it did not need when it was released, as it was
-        only being computed, is no other query's.
-    besides : mapping of str to int
-        How many charges that others made in vain the analyst may be charged too, by the SHA-256 of a query.
+        How many charges in vain all of its queries may have together without an approval; None for any number.
+    approval : Approval or None
+        Who approved how many of each query, those that others made among them.
     waits : str
         Why nothing is charged before somebody approves it; empty where something may be.
     old : str
@@ -103,10 +102,13 @@ class Chargeable:
     """
 
     again: int | None
-    besides: Mapping[str, int]
-    vain: Mapping[str, int] = field(default_factory=dict)
+    approval: Approval | None
     waits: str = ""
     old: str = ""
+
+    def covers(self, vain: Mapping[str, int]) -> bool:
+        """Whether somebody approved so many charges in vain, by the SHA-256 of a query."""
+        return self.approval is not None and self.approval.covers(vain)
 
 
 REFUSED_BEFORE: Final = (
@@ -132,14 +134,14 @@ class AnsweringSite(CountingSite):
         analyst: str,
         slots: Slots,
         costs: RequestCosts,
-        chargeable: "Chargeable",
+        chargeable: Chargeable,
         question: Question,
+        joint: bool,
     ) -> None:
         self.time = AnalysisTime(settings.limits.analysis)
         self._site, self._limits, self._slots, self._analyst = site, settings.limits, slots, analyst
         self._permissions = settings.analysts[analyst]
-        self._costs, self._chargeable, self._in_vain, self._question = costs, chargeable, 0, question
-        self._not_needed = 0
+        self._costs, self._chargeable, self._question, self._joint = costs, chargeable, question, joint
         self.answers: dict[str, tuple[Query, Release]] = {}
         self.refusal: BaseException | None = None
         self._later: RequestRefused | None = None
@@ -225,48 +227,39 @@ class AnsweringSite(CountingSite):
         self._check_allowed(asked, self._site.columns(asked, analyst=self._analyst))
         release = self._site.received(asked, analyst=self._analyst)
         if release is None:
-            self._check_approved(asked)
-            try:
-                self._slots.answer(asked, analyst=self._analyst)
-            except Exception:
-                self._take_back(asked)
-                raise
+            self._charge(asked)
             release = self._site.received(asked, analyst=self._analyst)
         if release is None:
             raise SiteError("the ledger does not have what was released; see hdpstats ledger verify")
         self._costs.add(asked, total(release.events), charged=False)
-        in_vain = 0 if release.entry is None else release.entry.attempt - 1
-        self._in_vain += in_vain
-        self._not_needed += max(self._chargeable.vain.get(query_sha256(asked), 0) - in_vain, 0)
         return release
 
-    def _check_approved(self, query: Query) -> None:
-        """Refuse what would go beyond what the request says, and what was approved, before it is charged."""
+    def _charge(self, query: Query) -> None:
+        """Have a query charged and computed, at no more charges in vain than were looked at before."""
+        while True:
+            in_vain = self._check_approved(query)
+            try:
+                self._slots.answer(query, analyst=self._analyst, in_vain=in_vain)
+            except ChargedMeanwhile:  # over a network
+                continue
+            except Exception:
+                self._take_back(query)
+                raise
+            return
+
+    def _check_approved(self, query: Query) -> int:
+        """Refuse what would go beyond what the request says, and what was approved, before it is charged.
+
+        Return how many charges of the query have no release then.
+        """
         if self._later is not None:
             raise self._later
         allowed, analyst = self._chargeable, self._analyst
         waits = allowed.waits or (allowed.old if allowed.old and self._costs.is_old(query) else "")
         if waits:
             raise NotApproved(waits, argument="approve")
-        in_vain = self._in_vain + self._site.in_vain(query)
-        if allowed.again is not None and in_vain + self._not_needed > allowed.again:
-            raise NotApproved(
-                "approve must be given anew: a query of it was charged before and has no release; its answer is "
-                "computed by another process, or was interrupted, and going on charges it once more. See --dry-run. "
-                "Nothing was charged for it now",
-                argument="approve",
-                computed=True,
-            )
+        in_vain, others = self._check_in_vain(query)
         shared = self._site.received(query) is not None
-        others = charges_besides(self._site.owed(query, analyst=analyst), shared=shared)
-        if others > allowed.besides.get(query_sha256(query), 0):
-            raise NotApproved(
-                f"approve must be given for what the analyst is charged besides (--approve NAME --sha256 HEX): others "
-                f"were charged {others} times in vain for a query of this request, and who receives it is charged as "
-                "much too, more than the request says. See --dry-run. Nothing was charged for it now",
-                argument="approve",
-                computed=True,
-            )
         answered = [each for each, _ in self.answers.values()]
         ledger = self._site.ledger
         if self._question.second is not None:
@@ -281,11 +274,44 @@ class AnsweringSite(CountingSite):
         if not affords_quota(ledger.left(analyst), later, self._limits):
             raise _refusal("quota")
         self._costs.add(query, self._site.cost(query, analyst=analyst), charged=True)
+        return in_vain
+
+    def _check_in_vain(self, query: Query) -> tuple[int, int]:
+        """Refuse a query where more charges of the request are in vain than were approved, or need no approval.
+
+        What others were charged in vain for the query always does. Return how many charges of it are in vain, and how
+        many of them were made for others.
+        """
+        allowed, ledger, terms, name = self._chargeable, self._site.ledger, str(self._site.terms), query_sha256(query)
+        vain = self._costs.in_vain(ledger.in_vain(terms), query)
+        others = ledger.in_vain(terms, self._analyst).get(name, 0)
+        number = vain.get(name, 0)
+        if number and self._site.held_charge(query) == number:  # going on charges nothing
+            vain[name] -= 1
+        why, every = "", sum(vain.values())
+        if allowed.again is not None and every > allowed.again and not allowed.covers(vain):
+            why = (
+                f"approve must be given anew: {every} charges of its queries have no release; an answer is computed by "
+                "another process, or was interrupted, and going on makes one more. See --dry-run. Nothing was charged "
+                "for it now"
+            )
+        elif others and not allowed.covers({name: vain.get(name, 0)}):
+            why = (
+                f"approve must be given for what the analyst is charged besides (--approve NAME --sha256 HEX): others "
+                f"were charged {others} times in vain for a query of this request, and who receives it is charged as "
+                "much too, more than the request says. See --dry-run. Nothing was charged for it now"
+            )
+        if not why:
+            return number, others
+        if self._joint and number:
+            self._costs.wait(query, self._site.cost(query, analyst=self._analyst))
+        raise NotApproved(why, argument="approve", computed=True)
 
     def _take_back(self, query: Query) -> None:
         """Forget the cost of a query that was refused, where nothing of it was charged."""
         with suppress(HdpError):
-            if not self._site.in_vain(query) and self._site.received(query, analyst=self._analyst) is None:
+            charged = query_sha256(query) in self._site.ledger.in_vain(str(self._site.terms))
+            if not charged and self._site.received(query, analyst=self._analyst) is None:
                 self._costs.take_back(query)
 
 
@@ -512,6 +538,7 @@ class Exchange:
                 slots=self._slots,
                 costs=costs,
                 question=asked.question,
+                joint=beside is not None,
                 chargeable=self._chargeable(asked, analyst, costs, carried=brought, refused=refused),
             )
             sites, stopped = answering if beside is None else beside(answering), ""
@@ -580,11 +607,10 @@ class Exchange:
         """
         needed = needed_approval(self.settings, self._site, asked, analyst)
         approval = self.approval(asked.sha256, analyst) if needed is None else needed
-        besides, vain = ({}, {}) if approval is None else (approval.besides, approval.vain)
         if needed is not None or not carried:
-            return Chargeable(again=None if needed is None else needed.again, besides=besides, vain=vain)
+            return Chargeable(again=None if needed is None else 0, approval=approval)
         if approval is not None:
-            return Chargeable(again=max(CARRIED_AGAIN, approval.again), besides=besides, vain=vain)
+            return Chargeable(again=CARRIED_AGAIN, approval=approval)
         old = (
             f"approve must name who approves this request for version {self.ledger.version} of the data, "
             f"{self._site.terms}: it, or a query of it, was charged {OTHER_DATA}, and an old file may have come again "
@@ -592,7 +618,7 @@ class Exchange:
             "another replicate"
         )
         waits = old if costs.only_of_other_data else REFUSED_BEFORE if refused else ""
-        return Chargeable(again=CARRIED_AGAIN, besides=besides, waits=waits, old=old)
+        return Chargeable(again=CARRIED_AGAIN, approval=None, waits=waits, old=old)
 
     def _file(self, asked: RequestFile, answers: Mapping[str, tuple[Query, Release]]) -> ReleaseFile:
         made = ReleaseFile(request_sha256=asked.sha256, facts=self._site.facts, answers=tuple(answers.values()))

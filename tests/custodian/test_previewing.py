@@ -23,7 +23,7 @@ from hdpstats.ledger import Ledger
 from hdpstats.records import codec
 from hdpstats.sites import LocalSite
 from tests import forked
-from tests.custodian.asked_by_files import PRICES, QUESTIONS, SIMPLE, STUDY, Place, with_entries
+from tests.custodian.asked_by_files import PRICES, QUESTIONS, SIMPLE, STUDY, Place, in_vain, with_entries
 from tests.custodian.institution import EVERYTHING, PATIENT
 from tests.custodian.people import PRIVATE, PUBLIC, SCHEMA
 
@@ -495,7 +495,7 @@ def test_no_word_allows_a_large_epsilon(place, said):
 
 def test_what_waits_in_a_folder_is_said_to_wait_where_nobody_need_approve(place, monkeypatch):
     place.ask(*SIMPLE)
-    monkeypatch.setattr(Ledger, "in_vain", lambda *_: CARRIED_AGAIN + 1)
+    monkeypatch.setattr(Ledger, "in_vain", in_vain(place, place.request, CARRIED_AGAIN + 1))
     assert "it was charged 3 times in vain, and waits in a folder" in preview(place.settings, place.request)
     monkeypatch.undo()
     assert "not approved by anybody, which the settings do not require" in preview(place.settings, place.request)
