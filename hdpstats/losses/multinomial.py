@@ -96,12 +96,14 @@ def residuals(eta: FloatArray, y: IntArray) -> FloatArray:
 def residuals_of_pairs(own: FloatArray, rest: FloatArray, y: IntArray) -> FloatArray:
     """Return ``p - e_y`` (n, M) at predictors that are unevaluated sums ``own + rest`` of numbers (n, M).
 
-    Level by level: arrays that are kept so are gone through in the order in which they are stored.
+    The largest is that of the sums: where leading parts tie, lesser ones decide. So no exponent is above 0 by more than
+    what is rounded of it, and nothing overflows. Level by level: arrays that are kept so are gone through in the order
+    in which they are stored.
     """
     whole, left = two_sum(own.T, rest.T)
     top, missing = np.zeros(len(y)), np.zeros(len(y))
     for each, lesser in zip(whole, left, strict=True):
-        above = each > top
+        above = (each > top) | ((each == top) & (lesser > missing))
         top, missing = np.where(above, each, top), np.where(above, lesser, missing)
     apart, lost = two_sum(whole, -top)
     p = _shares((apart + (lost + (left - missing))).T, -top - missing)
