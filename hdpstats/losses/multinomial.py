@@ -69,9 +69,12 @@ def probabilities(eta: FloatArray) -> FloatArray:
 
 
 def _shares(apart: FloatArray, reference: FloatArray) -> FloatArray:
-    """Return probabilities from what predictors (n, M), and 0 for the reference (n,), are below the largest one."""
-    shares = np.exp(np.maximum(apart, -745.0))
-    whole = np.exp(np.maximum(reference, -745.0))
+    """Return probabilities from what predictors (n, M), and 0 for the reference (n,), are below the largest one.
+
+    They are from 0 to 1 whatever finite numbers these are: no share is larger than the sum of all.
+    """
+    shares = np.exp(np.clip(apart, -745.0, 0.0))
+    whole = np.exp(np.clip(reference, -745.0, 0.0))
     for column in shares.T:
         whole = whole + column
     return np.asarray(shares / whole[:, None])

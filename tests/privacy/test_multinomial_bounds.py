@@ -98,7 +98,7 @@ def tied_predictors(others: int, size: float) -> tuple[np.ndarray, np.ndarray]:
     n = 300
     X = np.column_stack([np.ones(n), np.full(n, size), np.full(n, -size)]) * rng.choice([1.0, -1.0], n)[:, None]
     constant = rng.uniform(-0.49, 0.49, others) * np.spacing(2.0 * size)
-    slope = 1.0 + rng.choice([0.0, UNIT, -2.0**-30], others) * (rng.random(others) < 0.3)
+    slope = 1.0 + rng.choice([0.0, UNIT, -(2.0**-30)], others) * (rng.random(others) < 0.3)
     pairs = [
         compensated_pairs(X, coefficient_parts(np.array([a, b, -1.0])), np.zeros(n))
         for a, b in zip(constant.tolist(), slope.tolist(), strict=True)
