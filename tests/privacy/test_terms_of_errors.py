@@ -96,7 +96,7 @@ def test_probabilities_change_by_the_spread_of_differences(others: int) -> None:
 
 
 @pytest.mark.parametrize("size", FAR)
-@pytest.mark.parametrize("others", [1, 2, 5, 19])
+@pytest.mark.parametrize("others", [1, 2, 5, 19, 400])
 def test_a_row_of_several_predictors_errs_by_their_shares_and_two_products(others: int, size: float) -> None:
     """Probabilities by half of predictors' errors and by ``(2 B + M + 16) u``, products by 3 u of 1.5."""
     least = delta(3, size) / 2 + (Fraction(spread_bound(others)) + others + 16 + Fraction(9, 2)) * U
@@ -203,10 +203,10 @@ def test_a_density_ratio_has_the_bounds_of_both_samples(public: int) -> None:
 
 def test_cells_of_public_rows_count_as_those_of_private_ones_do() -> None:
     """Each of them is rounded to a grid of summands that weigh more, the fewer they are."""
-    person_loss, _ = samples(16)
+    person_loss, _ = samples(24)
     length = math.sqrt(person_loss.extent.leverage)
     one = Fraction(float(row_error(LogisticLoss(), 3, sizes=0.0))) + 4 * U
-    cells = root(3) / 2 * (400 * cell(length) + 16 * cell(25.0 * length))
+    cells = root(3) / 2 * (400 * cell(length) + 24 * cell(400.0 / 24.0 * length))
     least = 800 * Fraction(length) * (1 - U) * one + cells
     assert Fraction(person_loss.rounding(0.0, people=400)) >= least
 
