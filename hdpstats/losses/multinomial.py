@@ -69,9 +69,12 @@ def probabilities(eta: FloatArray) -> FloatArray:
 
 
 def _shares(apart: FloatArray, reference: FloatArray) -> FloatArray:
-    """Return probabilities from what predictors (n, M), and 0 for the reference (n,), are below the largest one."""
-    shares = np.exp(np.maximum(apart, -745.0))
-    whole = np.exp(np.maximum(reference, -745.0))
+    """Return probabilities from what predictors (n, M), and 0 for the reference (n,), are below the largest one.
+
+    They are from 0 to 1 whatever finite numbers these are: no share is larger than the sum of all.
+    """
+    shares = np.exp(np.clip(apart, -745.0, 0.0))
+    whole = np.exp(np.clip(reference, -745.0, 0.0))
     for column in shares.T:
         whole = whole + column
     return np.asarray(shares / whole[:, None])
@@ -96,12 +99,14 @@ def residuals(eta: FloatArray, y: IntArray) -> FloatArray:
 def residuals_of_pairs(own: FloatArray, rest: FloatArray, y: IntArray) -> FloatArray:
     """Return ``p - e_y`` (n, M) at predictors that are unevaluated sums ``own + rest`` of numbers (n, M).
 
-    Level by level: arrays that are kept so are gone through in the order in which they are stored.
+    The largest is that of the sums: where leading parts tie, lesser ones decide. So no exponent is above 0 by more than
+    what is rounded of it, and nothing overflows. Level by level: arrays that are kept so are gone through in the order
+    in which they are stored.
     """
     whole, left = two_sum(own.T, rest.T)
     top, missing = np.zeros(len(y)), np.zeros(len(y))
     for each, lesser in zip(whole, left, strict=True):
-        above = each > top
+        above = (each > top) | ((each == top) & (lesser > missing))
         top, missing = np.where(above, each, top), np.where(above, lesser, missing)
     apart, lost = two_sum(whole, -top)
     p = _shares((apart + (lost + (left - missing))).T, -top - missing)

@@ -46,8 +46,9 @@ class SiteTerms:
     (``replace_one``), or there and not there (``add_or_remove_one``). The other rows keep their order among themselves.
 
     No guarantee rests on ``n_max``: mechanisms derive from it the scale of the accuracy that their solvers must reach,
-    and runs that would miss it go on in higher precision; grids of integer sums follow the actual number of private
-    rows, where every sum is certified to that accuracy. Rows beyond the declared number are used like the others.
+    and runs that would miss it go on in higher precision. Grids of sums of scores do not depend on the number of
+    private rows; those of curvatures, on which no guarantee rests, follow the actual one. Rows beyond the declared
+    number are used like the others.
     """
 
     relation: Relation

@@ -40,6 +40,19 @@ No operation is fused, and none needs to be: bits and time are the same with and
 (`hdpstats.solvers.objective.score_bits`), however many rows there are: a 64-bit integer adds those of `SUMMED` rows,
 and Python's integers, which have no largest one, add these sums (`exact_total`).
 
+*No score whatever contributes more than its bound.* The bits of what is rounded are an integer, those of infinities and
+of what is not a number too, and whatever is beyond 2^50 steps becomes 2^50 (`in_steps`, `_score_sum`). Nothing ever is:
+whitened rows are at most `hdpstats.records.geometry.LARGEST`, 1e50, points at most `hdpstats.solvers.newton.FARTHEST`,
+1e100, so that predictors are finite, and at finite predictors scores are within their bounds:
+
+* logistic ones are a quotient in [0, 1] less ``y``, also of what is not a number, which counts as -700
+  (`logistic_residual`), so that the loops that add them (`logistic_sum`, `hdpstats.families.regression.one_pass`) round
+  nothing that is larger;
+* others of one predictor are differences of cut numbers, or such as exponents of cut ones make (`PredictorLoss.score`);
+* multinomial ones are shares of a sum whose terms are at most 1, less 0 or 1
+  (`hdpstats.losses.multinomial.residuals_of_pairs`);
+* those of spells are caps times a number in [0, 1], and such a number: exponents are cut (**Spells**).
+
 **Logistic scores** (`logistic_sum`) are those of `compensated`, `logistic_residual` and `grid_sum`, one after the
 other for `BLOCK` rows at a time, so that rows are read from memory once and in long runs.
 
@@ -102,6 +115,12 @@ BLOCK = 1024
 
 SUMMED = 4096
 """Rows whose integers, of at most 2^50 each, are added up in 64 bits: no fewer than a piece, a multiple of blocks."""
+
+MOST_STEPS = 1 << 50
+"""What a row contributes to a coordinate of a sum of scores is at most so many steps of the grid."""
+
+LOWEST, ALL_STEPS = ROUNDER_BITS - MOST_STEPS, 2 * MOST_STEPS
+"""The bits of minus `MOST_STEPS`, rounded by `ROUNDER`, and how many steps there are from there to `MOST_STEPS`."""
 
 HEAD = -(1 << 27)
 """The mask that leaves of a double its first 26 bits."""
@@ -224,15 +243,29 @@ def grid_sum(X: FloatArray, residual: FloatArray, rows: slice = ALL, *, bits: in
 
     ``residual`` is that of these rows.
     """
-    scaled, total = residual * math.ldexp(1.0, bits), np.zeros(X.shape[1], dtype=np.int64)
+    scaled = residual * math.ldexp(1.0, bits)
     if by_column(X):
+        total = np.zeros(X.shape[1], dtype=np.int64)
         _score_sum(X.T, rows.indices(len(X))[0], scaled, total)
         return total
     some = X[rows]
-    for start in range(0, len(some), PIECE):
-        piece = slice(start, start + PIECE)
-        total += np.rint(some[piece] * scaled[piece, None]).astype(np.int64).sum(axis=0)
-    return total
+    pieces = range(0, max(len(some), 1), PIECE)
+    sums = [np.add.reduce(in_steps(some[k : k + PIECE] * scaled[k : k + PIECE, None])) for k in pieces]
+    return np.asarray(sums[0] if len(sums) == 1 else np.add.reduce(sums))
+
+
+def in_steps(numbers: FloatArray) -> IntArray:
+    """Return numbers rounded to integers, ties to even: a total map; the numbers are overwritten.
+
+    What is larger than `MOST_STEPS` in size, or is not a number, becomes `MOST_STEPS`.
+    """
+    numbers += ROUNDER
+    steps = numbers.view(np.int64)
+    steps -= LOWEST
+    above = steps.view(np.uint64)  # what is below 0 is large here
+    np.minimum(above, ALL_STEPS, out=above)
+    steps -= MOST_STEPS
+    return steps
 
 
 def square_sums(X: FloatArray, diagonal: FloatArray, other: FloatArray, rows: slice = ALL) -> IntArray:
@@ -384,7 +417,8 @@ def _score_sum(columns: FloatArray, start: int, scaled: FloatArray, total: IntAr
     for j in range(len(columns)):
         column, added = columns[j, start : start + len(scaled)], np.int64(0)
         for i in range(len(scaled)):
-            added += bits_of(column[i] * scaled[i] + ROUNDER) - ROUNDER_BITS
+            above = bits_of(column[i] * scaled[i] + ROUNDER) - LOWEST
+            added += (above if 0 <= above <= ALL_STEPS else ALL_STEPS) - MOST_STEPS
         total[j] = added
 
 

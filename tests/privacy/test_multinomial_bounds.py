@@ -92,6 +92,56 @@ def test_probabilities_err_by_no_more_than_is_said() -> None:
                 assert float(error) <= (others + 16) * UNIT
 
 
+def tied_predictors(others: int, size: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return predictors (n, M) of rows (1, a, -a), whose leading parts tie in most levels and whose rests decide."""
+    rng = np.random.default_rng(others)
+    n = 300
+    X = np.column_stack([np.ones(n), np.full(n, size), np.full(n, -size)]) * rng.choice([1.0, -1.0], n)[:, None]
+    constant = rng.uniform(-0.49, 0.49, others) * np.spacing(2.0 * size)
+    slope = 1.0 + rng.choice([0.0, UNIT, -(2.0**-30)], others) * (rng.random(others) < 0.3)
+    pairs = [
+        compensated_pairs(X, coefficient_parts(np.array([a, b, -1.0])), np.zeros(n))
+        for a, b in zip(constant.tolist(), slope.tolist(), strict=True)
+    ]
+    own, rest = (np.stack(each).T for each in zip(*pairs, strict=True))
+    return own, rest
+
+
+@pytest.mark.parametrize("size", [1e17, 1e21, 1e30])
+@pytest.mark.parametrize("others", [*range(1, 8), 19])
+def test_where_leading_parts_of_far_predictors_tie_lesser_ones_decide(others: int, size: float) -> None:
+    own, rest = tied_predictors(others, size)
+    y = np.arange(len(own)) % (others + 1)
+    found = residuals_of_pairs(own, rest, y)
+    assert not np.isnan(found).any()
+    bound = (multinomial.spread_bound(others) + others + 16.0) * UNIT + 5.0 * UNIT**2 * 2.0 * size
+    with mpmath.workprec(400):
+        for a, b, each, outcome in list(zip(own.tolist(), rest.tolist(), found.tolist(), y.tolist(), strict=True))[:60]:
+            predictors = [mpmath.mpf(p) + mpmath.mpf(q) for p, q in zip(a, b, strict=True)]
+            exact = multinomial.exact_residuals(mpmath.mp, predictors, outcome)
+            away = mpmath.sqrt(sum((mpmath.mpf(f) - e) ** 2 for f, e in zip(each, exact, strict=True)))
+            assert float(away) <= bound
+    assert np.max(np.abs(found)) <= 1.0
+
+
+@pytest.mark.parametrize("others", [2, 5])
+def test_no_row_moves_a_gradient_by_more_than_its_bound_however_far_predictors_are(others: int) -> None:
+    """Sizes near which leading parts of predictors tie, and far beyond any that a table has."""
+    rng = np.random.default_rng(others)
+    n = 400
+    for size in (1e12, 1e21, 1e50):
+        X = np.column_stack([np.ones(n), np.full(n, size), np.full(n, -size)])
+        weights = 2.0 / (1.0 + 2.0 * size**2) ** 0.5 * rng.uniform(0.5, 1.0, n)
+        rows = MultinomialRows(others=others, X=X, y=rng.integers(0, others + 1, n), weights=weights)
+        for _ in range(5):
+            theta = np.tile([0.0, 1e9, 0.0], others) + rng.uniform(-1e-4, 1e-4, 3 * others)
+            theta[0::3] = rng.uniform(-1e4, 1e4, others)
+            alone = [replace(rows, X=X[i : i + 1], y=rows.y[i : i + 1], weights=weights[i : i + 1]) for i in range(n)]
+            for one in alone[:20]:
+                score = np.ldexp(one.loss_gradient(theta).astype(float), -one.grid_bits)
+                assert np.linalg.norm(score) <= 1.4143 * one.weights[0] * np.linalg.norm(one.X)
+
+
 def test_values_are_those_whose_gradient_is_the_score() -> None:
     rng = np.random.default_rng(1)
     eta, y, step = rng.normal(size=(200, 3)) * 3.0, rng.integers(0, 4, 200), 1e-6
