@@ -19,11 +19,11 @@ charged in vain for a query, is charged under an approval that says how often al
 charged and have no release, as a process ended, it is charged further only under an approval that was given since;
 where nobody need approve, as often as it comes from its custodian, and with `CARRIED_AGAIN` such charges of all its
 queries at most where a carrier or a folder brings it: a carrier could end the process each time, with other files of
-other sites, and a query that takes more memory than there is does. A query whose noise this process still has goes on
-under its charge, which charges nothing. How often a query was charged in vain is looked at before its charge and
-compared within it: what others are charged meanwhile on the same ledger is covered by nothing. What is brought so and
-was charged for other data, at another version of them alone, or under other terms (``n_max``, ``max_rows_per_unit``),
-is not charged at these before somebody approves it: old files come again.
+other sites, and a query that takes more memory than there is does. Every charge without a release counts: a process
+that goes on under its own, which charges nothing, needs the approval too. How often a query was charged in vain is
+looked at before its charge and compared within it: what others are charged meanwhile on the same ledger is covered by
+nothing. What is brought so and was charged for other data, at another version of them alone, or under other terms
+(``n_max``, ``max_rows_per_unit``), is not charged at these before somebody approves it: old files come again.
 
 Processes that answer files for one site take turns (``site.answering.lock`` beside the other state). What a carrier or
 a folder brings and ended `ENDED` processes that answered it, or that read it in a folder, is refused, so that those
@@ -114,7 +114,7 @@ class Chargeable:
 REFUSED_BEFORE: Final = (
     "approve must name who approves this request (hdpstats site approve): it was refused before, and its refusal lies "
     "in the outbox. What is charged now would be charged without anybody asking anew. Nothing was charged now. Its "
-    "author asks anew by writing the file again, or another replicate"
+    "author asks anew by writing the file again, with a time later than the refusal's, or by another replicate"
 )
 """What is said of a request that a folder brought, refused, and brings again."""
 
@@ -241,6 +241,7 @@ class AnsweringSite(CountingSite):
             try:
                 self._slots.answer(query, analyst=self._analyst, in_vain=in_vain)
             except ChargedMeanwhile:  # over a network
+                self._take_back(query)
                 continue
             except Exception:
                 self._take_back(query)
@@ -286,16 +287,14 @@ class AnsweringSite(CountingSite):
         vain = self._costs.in_vain(ledger.in_vain(terms), query)
         others = ledger.in_vain(terms, self._analyst).get(name, 0)
         number = vain.get(name, 0)
-        if number and self._site.held_charge(query) == number:  # going on charges nothing
-            vain[name] -= 1
         why, every = "", sum(vain.values())
         if allowed.again is not None and every > allowed.again and not allowed.covers(vain):
             why = (
                 f"approve must be given anew: {every} charges of its queries have no release; an answer is computed by "
-                "another process, or was interrupted, and going on makes one more. See --dry-run. Nothing was charged "
-                "for it now"
+                "another process, or was interrupted, and going on may make one more. See --dry-run. Nothing was "
+                "charged for it now"
             )
-        elif others and not allowed.covers({name: vain.get(name, 0)}):
+        elif others and not allowed.covers({name: number}):
             why = (
                 f"approve must be given for what the analyst is charged besides (--approve NAME --sha256 HEX): others "
                 f"were charged {others} times in vain for a query of this request, and who receives it is charged as "
@@ -308,9 +307,10 @@ class AnsweringSite(CountingSite):
         raise NotApproved(why, argument="approve", computed=True)
 
     def _take_back(self, query: Query) -> None:
-        """Forget the cost of a query that was refused, where nothing of it was charged."""
+        """Forget the cost of a query that was refused, where nothing of it was charged to the analyst."""
         with suppress(HdpError):
-            charged = query_sha256(query) in self._site.ledger.in_vain(str(self._site.terms))
+            ledger, terms, name = self._site.ledger, str(self._site.terms), query_sha256(query)
+            charged = ledger.in_vain(terms).get(name, 0) > ledger.in_vain(terms, self._analyst).get(name, 0)
             if not charged and self._site.received(query, analyst=self._analyst) is None:
                 self._costs.take_back(query)
 
@@ -354,6 +354,8 @@ ENDED: Final = 5
 """How often processes may end, or the site lack memory, for what a carrier or a folder brings, before it is refused."""
 
 _REMEMBERED: Final = 100
+"""Of how many requests that is known: of those that ended fewer processes, and of those that are refused."""
+
 _DAY: Final = 24 * 3600.0
 
 
@@ -361,49 +363,67 @@ _DAY: Final = 24 * 3600.0
 def taking_turns(settings: SiteSettings, sha256: str, analyst: str, *, most: float) -> Iterator[None]:
     """Run a block that no other process runs for the same site; it is open to others when this process ends.
 
-    A folder's request is read, answered and written down in it: its SHA-256 is known before (`RequestName`). The file
-    of the lock says how often a process ended in the block for a request of an analyst, and when one began last: one
-    that takes more memory than there is must not end each process that is started anew, and so keep the requests of
-    others. A `MemoryError` that leaves the block counts as such an end.
+    A folder's request is read, answered and written down in it, and so is what leaves for it: its SHA-256 is known
+    before (`RequestName`).
+
+    Raises
+    ------
+    SiteError
+        What `counting_ends` raises.
+    StateError
+        The file of the lock cannot be used.
+    """
+    with held_alone(settings.answering) as number, counting_ends(number, settings, sha256, analyst, most=most):
+        yield
+
+
+@contextmanager
+def counting_ends(number: int, settings: SiteSettings, sha256: str, analyst: str, *, most: float) -> Iterator[None]:
+    """Run a block for a request of an analyst under the lock of `taking_turns`, which is open as ``number``.
+
+    The file of the lock says how often a process ended in the block for the request, and when one began last: one that
+    takes more memory than there is must not end each process that is started anew, and so keep the requests of others.
+    A `MemoryError` that leaves the block counts as such an end.
 
     Raises
     ------
     SiteError
         That was ``most`` times since the request was last answered or refused: its code is "ended". Nothing was charged
         now.
-    StateError
-        The file of the lock cannot be used.
     """
-    request = f"{analyst} {sha256}"
-    with held_alone(settings.answering) as number:
-        begun = _begun(settings.answering)
-        ended, _ = begun.pop(request, (0, 0.0))
-        if ended >= most:
-            raise SiteError(
-                f"{ended} processes of the site ended, or had not enough memory, while they read or answered this "
-                "request: it may take more memory than there is. Nothing was charged now; its custodian can have it "
-                "answered (hdpstats site answer)",
-                code="ended",
-            )
-        under_way = {request: (ended + 1, time.time())}
-        _keep(number, begun | under_way)
-        try:
-            yield
-        except MemoryError:
-            begun |= under_way
-            raise
-        finally:
-            _keep(number, begun)
+    request, begun = f"{analyst} {sha256}", _begun(settings.answering)
+    ended, _ = begun.pop(request, (0, 0.0))
+    if ended >= most:
+        raise SiteError(
+            f"{ended} processes of the site ended, or had not enough memory, while they read or answered this "
+            "request: it may take more memory than there is. Nothing was charged now; its custodian can have it "
+            "answered (hdpstats site answer)",
+            code="ended",
+        )
+    under_way = {request: (ended + 1, time.time())}
+    _keep(number, begun | under_way)
+    try:
+        yield
+    except MemoryError:
+        begun |= under_way
+        raise
+    finally:
+        _keep(number, begun)
 
 
-def kept_for_last(settings: SiteSettings) -> frozenset[str]:
-    """Return the analysts for whose requests processes ended within a day, or answer now: others come before.
+def kept_for_last(settings: SiteSettings) -> dict[str, float]:
+    """Return the analysts for whose requests processes ended within a day, or answer now, and when the last one began.
 
-    That is within each round of `hdpstats.custodian.watching.Watch`, in which they all have a turn. So requests of
-    others keep nobody's for good, and one that ends each process lets those started anew come to the others first.
+    Others come before them within each round of `hdpstats.custodian.watching.Watch`, and of them the one first whose
+    last one is longest ago. So requests of others keep nobody's for good, and one that ends each process lets those
+    started anew come to the others first.
     """
-    begun, now = _begun(settings.answering), time.time()
-    return frozenset(request.rpartition(" ")[0] for request, (_, at) in begun.items() if abs(now - at) < _DAY)
+    begun, now, last = _begun(settings.answering), time.time(), dict[str, float]()
+    for request, (_, at) in begun.items():
+        if abs(now - at) < _DAY:
+            analyst = request.rpartition(" ")[0]
+            last[analyst] = max(at, last.get(analyst, at))
+    return last
 
 
 def _begun(place: Path) -> dict[str, tuple[int, float]]:
@@ -416,8 +436,14 @@ def _begun(place: Path) -> dict[str, tuple[int, float]]:
 
 
 def _keep(number: int, begun: Mapping[str, tuple[int, float]]) -> None:
-    """Keep the latest of them; where there is no room, nothing is remembered."""
-    content = json.dumps(dict(list(begun.items())[-_REMEMBERED:])).encode()
+    """Keep the latest of them: requests that ended few processes take no place of those that are refused.
+
+    Where there is no room on the disk, nothing is remembered.
+    """
+    few, refused = (
+        [each for each in begun.items() if (each[1][0] >= ENDED) is enough][-_REMEMBERED:] for enough in (False, True)
+    )
+    content = json.dumps(dict(few + refused)).encode()
     with suppress(OSError):
         os.ftruncate(number, 0)
         os.pwrite(number, content, 0)
@@ -480,6 +506,19 @@ class Exchange:
         """Return who approved a request of an analyst for what this site is now; None where nobody did."""
         return approval_of(self.settings, self._site, sha256, analyst)
 
+    def was_charged(self, sha256: str, analyst: str) -> bool:
+        """Whether a query of a request was charged at these data, in whatever exchange, as its costs say.
+
+        They are written down before the charge: of a process that ended between the two they say so, too.
+
+        Raises
+        ------
+        StateError
+            Its costs cannot be read.
+        """
+        most, terms = self.ledger.budget, self._site.terms  # nothing is added
+        return bool(RequestCosts(self.settings, self.ledger, sha256, analyst, most=most, terms=terms).charged)
+
     def facts(self, asked: RequestFile) -> ReleaseFile:
         """Return a file without answers, for a request that several sites answer: the public facts about this one."""
         return self._file(asked, {})
@@ -506,7 +545,7 @@ class Exchange:
             Whether a folder brings it, and not its custodian, who knows what comes again and why. Then whoever read it
             has the turn (`taking_turns`). What comes with ``beside`` is brought by a carrier.
         refused
-            Whether what is carried was refused before: it is charged once somebody approved it.
+            Whether what is carried was refused before: it is charged if somebody approved it, before or since.
         beside, quorum
             Where several sites are asked: what gives this site its place among them, and how many must answer. The
             analyst's code stops where it needs what the others have not released yet.
@@ -518,7 +557,7 @@ class Exchange:
         LedgerError
             The ledger or another file of the site's state (`StateError`) cannot be used now.
         MemoryError
-            The site has not enough memory now, outside of the analyst's own code.
+            The site has not enough memory now, outside of the analyst's own code and of the private computation.
         FewerAnswers
             Its time was over, or its code failed, before it had asked for all that the earlier file has.
         ArgumentError

@@ -97,6 +97,11 @@ class RequestCosts:
         self._written: tuple[str, int, int] | None = None
 
     @property
+    def charged(self) -> Mapping[str, Spend]:
+        """What each of its queries costs that is charged, by the SHA-256 of a query."""
+        return self._costs
+
+    @property
     def queries(self) -> Mapping[str, Spend]:
         """What each of its queries costs by its proof, by the SHA-256 of a query: those that wait, too."""
         return {**self._waiting, **self._costs}
@@ -161,7 +166,7 @@ class RequestCosts:
 
     def _write(self, name: str, cost: Spend, *, waits: bool = False) -> None:
         amounts = {each: str(getattr(cost, each)) for each in _AMOUNTS}
-        marked = {"waits": True} if waits else {}
+        marked = {"waits": "true"} if waits else {}
         line = json.dumps({**self._whose, **self._data, "query": name, **amounts, **marked}) + "\n"
         try:
             before = append_line(self._place, line)

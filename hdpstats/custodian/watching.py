@@ -5,8 +5,8 @@
     INBOX/ann/any-name.json    a request of the analyst ann, signed or not
     INBOX/any-name.json        a signed request; or any, where there is one analyst
     OUTBOX/ann/SHA256.json     the release file of the request with this SHA-256
-    OUTBOX/ann/SHA256.refused.json    why it was refused: one of the service's codes, public numbers, and whether an
-                                      earlier query of it was charged; where it is known whose request it is
+    OUTBOX/ann/SHA256.refused.json    why it was refused: one of the service's codes, public numbers, and whether a
+                                      query of it was charged; where it is known whose request it is
 
 Whatever carries files between these folders and analysts (a mounted share, an object store's client, a courier) must
 keep what is in an analyst's folder for that analyst. Names of files in INBOX mean nothing, but for those that begin
@@ -19,14 +19,15 @@ request waits in INBOX until somebody approves it (``hdpstats site approve``). A
 again when it changes, and by a process that starts anew; what was answered is handed out again for nothing. Where
 OUTBOX cannot be used, a file or an analyst's key not be read now, or the ledger, the place of its head or another file
 of the site's state not be used, nothing is refused: the log says why, and the file is looked at again at the next look.
-So it is where the site has not enough memory outside of the analyst's own code, up to `ENDED` times while a request is
-read or answered.
+So it is where the site has not enough memory outside of the analyst's own code and of the private computation, up to
+`ENDED` times while a request is read or answered. What fails in the private computation (for lack of memory too, or as
+the system starts no further thread) is refused after its charge, which stays.
 After the data have got another version, or the site other terms, requests that were answered before wait for an
 approval, and so does one that was charged in vain too often (`hdpstats.custodian.request_costs.CARRIED_AGAIN`). So does
-what was refused, as long as its refusal lies in OUTBOX and its file was not written since: a larger cap, or another
-account, charges nobody for what was refused before. Which requests wait, and why, is in the log and in
-``site.waiting.json``. A process that receives SIGTERM or SIGINT ends when the request is answered that it is at.
-Several processes may watch the same folders; they take turns.
+what was refused, as long as its refusal lies in OUTBOX and its file has no later time than that, unless somebody
+approved it, before or since: a larger cap, or another account, charges nobody for what was refused before. Which
+requests wait, and why, is in the log and in ``site.waiting.json``. A process that receives SIGTERM or SIGINT ends when
+the request is answered that it is at. Several processes may watch the same folders; they take turns.
 
 **What an analyst sees.** A release or a refusal, and when it appears in OUTBOX. Answers end at slots, as at the
 service, so that this follows from public facts and from what was released; the requests of one analyst wait for those
@@ -35,7 +36,8 @@ be looked at, then, while there is time (`ROUND`), the second of each. In a fold
 looked at, and of these the one that was longest ago. So nobody's files, new or written again however often, keep
 another folder's from their turn. Where processes ended within a day while they read or answered an analyst's, as they
 do that take more memory than there is, those of the others come before in each round: at least the first of each, so
-that a process that is started anew reaches them, and then at least the first of each analyst for whom one ended.
+that a process that is started anew reaches them, and then at least the first of each analyst for whom one ended, the
+one first for whom that was longest ago.
 """
 
 import json
@@ -48,11 +50,10 @@ import threading
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import compress, zip_longest
-from operator import not_
+from itertools import zip_longest
 from pathlib import Path
 from typing import Final, final
 
@@ -60,10 +61,10 @@ from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats._base.validation import real
 from hdpstats._base.work import Prices
 from hdpstats.custodian import log
-from hdpstats.custodian.answering import ENDED, Exchange, FewerAnswers, is_of_site, kept_for_last, taking_turns
+from hdpstats.custodian.answering import ENDED, Exchange, FewerAnswers, counting_ends, is_of_site, kept_for_last
 from hdpstats.custodian.approvals import Approval, NotApproved
 from hdpstats.custodian.capacity import Clock
-from hdpstats.custodian.files import StateError, write_durably
+from hdpstats.custodian.files import StateError, held_alone, write_durably
 from hdpstats.custodian.kept_head import held_open
 from hdpstats.custodian.senders import sender_of
 from hdpstats.custodian.settings import SiteSettings
@@ -177,7 +178,6 @@ class Watch:
         self._looked: dict[Found, int] = {}  # by the number of its last look, of all looks
         self._looks, self._is_cut = 0, False
         self._crowded: set[str] = set()
-        self._told = ""
         self._ended = threading.Event()
 
     def end(self) -> None:
@@ -224,8 +224,9 @@ class Watch:
     def _turns(self) -> tuple[list[list[Found]], list[list[Found]]]:
         """Return the files in the inbox that are to be looked at, and those that are kept for last.
 
-        Of both the first of each folder, the second of each, ...; in each folder new files come first, the oldest
-        before others, and then those that were looked at, the one first that was longest ago.
+        Of both the first of each folder, the second of each, ...; of those that are kept for last the folder first for
+        which the last process ended longest ago. In each folder new files come first, the oldest before others, and
+        then those that were looked at, the one first that was longest ago.
 
         Raises
         ------
@@ -245,10 +246,15 @@ class Watch:
             log.write(folder=name, failed=f"it has more than {MOST_LISTED} files: some wait; remove old ones")
         self._crowded = crowded
         rest = ([file for file in each[:MOST_LISTED] if file not in self._done] for each in listed)
-        pending = [sorted(each, key=self._place) for each in rest]
+        pending = {name: sorted(each, key=self._place) for name, each in zip(folders, rest, strict=True)}
         last = kept_for_last(self._settings)
-        late = [bool(last) if not name else name in last for name in folders]
-        return _in_turn(compress(pending, map(not_, late))), _in_turn(compress(pending, late))
+        if last:
+            last[""] = max(last.values())
+        late = sorted(pending.keys() & last.keys(), key=lambda name: (last[name], name))
+        return (
+            _in_turn(each for name, each in pending.items() if name not in last),
+            _in_turn(pending[name] for name in late),
+        )
 
     def _place(self, file: Found) -> tuple[int, int, str]:
         """Return the place of a file in its folder."""
@@ -283,39 +289,43 @@ class Watch:
             return False
         content = self._read(file)
         named = RequestName.of(content)
-        try:
-            name = sender_of(self._settings, named, file.folder or None)
-            with taking_turns(self._settings, named.sha256, name, most=ENDED):
+        with ExitStack() as turn:  # until what it leads to is written
+            try:
+                name = sender_of(self._settings, named, file.folder or None)
+                number = turn.enter_context(held_alone(self._settings.answering))  # as `taking_turns` does
+                turn.enter_context(counting_ends(number, self._settings, named.sha256, name, most=ENDED))
                 log.write(request="file", found=file.name[:100], folder=file.folder, sha256=named.sha256)
                 asked = RequestFile.from_bytes(content, place=file.name)
                 del content  # which may be long
                 approval = self._exchange.approval(asked.sha256, name)  # before: one that comes meanwhile is seen
                 made = self._made(file, asked, name).to_json()
-        except NotApproved as error:
-            until = self._clock.now() + (COMPUTED if error.facts.get("computed") else math.inf)
-            self._waiting[file] = Waiting(
-                sha256=named.sha256, analyst=name, approval=approval, why=str(error), until=until
-            )
-            if waiting is None or waiting.why != str(error):
-                log.write(request="file", found=file.name[:100], sha256=named.sha256, analyst=name, waits=str(error))
-            return False
-        except FewerAnswers as error:
-            log.write(request="file", found=file.name[:100], sha256=named.sha256, stays=str(error))
-            written = True
-        except HdpError as error:
-            if is_of_site(error):  # it comes back
+            except NotApproved as error:
+                until = self._clock.now() + (COMPUTED if error.facts.get("computed") else math.inf)
+                self._waiting[file] = Waiting(
+                    sha256=named.sha256, analyst=name, approval=approval, why=str(error), until=until
+                )
+                if waiting is None or waiting.why != str(error):
+                    log.write(
+                        request="file", found=file.name[:100], sha256=named.sha256, analyst=name, waits=str(error)
+                    )
+                return False
+            except FewerAnswers as error:
+                log.write(request="file", found=file.name[:100], sha256=named.sha256, stays=str(error))
+                written = True
+            except HdpError as error:
+                if is_of_site(error):  # it comes back
+                    raise
+                code = str(error.facts.get("code", code_of(error)))
+                whose = name if asked is not None or code == "ended" else ""  # else it is no request
+                written = self._refuse(file, named.sha256, whose, code, why=log.cause(error), facts=error.facts)
+            except MemoryError:  # of the site: the analyst's own code fails in other words
                 raise
-            code = str(error.facts.get("code", code_of(error)))
-            whose = name if asked is not None or code == "ended" else ""  # else it is no request
-            written = self._refuse(file, named.sha256, whose, code, why=log.cause(error), facts=error.facts)
-        except MemoryError:  # of the site: the analyst's own code fails in other words
-            raise
-        except Exception as error:
-            whose = name if asked is not None else ""
-            written = self._refuse(file, named.sha256, whose, "failed", why=log.cause(error), facts={})
-        else:
-            written = self._put(name, f"{named.sha256}.json", made + "\n")
-            self._remove(name, f"{named.sha256}.refused.json")
+            except Exception as error:
+                whose = name if asked is not None else ""
+                written = self._refuse(file, named.sha256, whose, "failed", why=log.cause(error), facts={})
+            else:
+                written = self._put(name, f"{named.sha256}.json", made + "\n")
+                self._remove(name, f"{named.sha256}.refused.json")
         self._waiting.pop(file, None)
         if written:
             self._done.add(file)
@@ -358,11 +368,8 @@ class Watch:
         """Keep which requests wait, and why, for who asks how the site stands."""
         found = sorted({(each.sha256, each.analyst, each.why) for each in self._waiting.values()})
         told = json.dumps([{"request": sha256, "analyst": name, "why": why} for sha256, name, why in found])
-        if told == self._told:
-            return
         try:
             write_durably(self._settings.waiting, told)
-            self._told = told
         except OSError as error:
             log.write(failed=f"what waits cannot be kept in {self._settings.waiting}: {error.strerror}")
 
@@ -396,11 +403,19 @@ class Watch:
     def _refuse(
         self, file: Found, sha256: str, analyst: str, code: str, *, why: str, facts: Mapping[str, object]
     ) -> bool:
-        """Write a refusal to the log and, where it is known whose request it is, into the outbox: whether it could."""
+        """Write a refusal to the log and, where it is known whose request it is, into the outbox: whether it could.
+
+        Raises
+        ------
+        StateError
+            The costs of its queries cannot be read.
+        """
         log.write(request="file", found=file.name[:100], folder=file.folder, analyst=analyst, refused=code, why=why)
         if not analyst:
             return True
         public = {name: fact for name, fact in facts.items() if name in (*NUMBERS, CHARGED)}
+        if self._exchange.was_charged(sha256, analyst):
+            public[CHARGED] = True
         refusal = refusal_json(sha256, code, public) + "\n"
         return self._put(analyst, f"{sha256}.refused.json", refusal, since=file.mark[_WRITTEN])
 

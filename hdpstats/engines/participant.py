@@ -7,7 +7,8 @@ for nothing, whoever repeats it.
 **What leaves** is a `Reply`: the bytes of a release file, or the name of a refusal. Whatever goes wrong inside has one
 name, and its cause is in the custodian's log alone: a file of its own (``site.carried.log`` in the folder of the
 state), which no carrier reads. Where it is the site's own (its ledger or another file of its state cannot be used now,
-its system fails, it lacks memory), the name is ``unavailable``: the same request can be asked again.
+its system fails, it lacks memory, outside of the analyst's own code and of the private computation), the name is
+``unavailable``: the same request can be asked again.
 
 **When it leaves.** New answers leave at slots (`hdpstats.custodian.timing`). Opening the site reads the rows, and how
 long that takes depends on them: so every reply waits for a multiple of ``grid`` seconds since its task arrived. Choose

@@ -43,7 +43,7 @@ SIGNED: Final = "hdpstats signed release file 1"
 REFUSAL: Final = "hdpstats refusal 1"
 LONGEST_REFUSAL: Final = 1000
 CHARGED: Final = "charged_before"
-"""A field of a refusal, true: an earlier query of its request was charged. It is left out where none was."""
+"""A field of a refusal, true: a query of its request was charged, then or before. It is left out where none was."""
 
 Answers = tuple[tuple[Query, Release], ...]
 
@@ -194,11 +194,11 @@ def refusal_json(request_sha256: str, code: str, facts: Mapping[str, object]) ->
 
 
 CHARGED_BEFORE: Final = (
-    "But an earlier query of this request was charged, and stays charged: the same request gets it for nothing once "
-    "the rest may be answered. The propensity model of weighted people is had alone, by a request `propensity` of the "
-    "same formula, epsilon and replicate, which costs nothing"
+    "But a query of this request was charged, and stays charged: what was released of it the same request gets for "
+    "nothing once the rest may be answered. The propensity model of weighted people is had alone, by a request "
+    "`propensity` of the same formula, epsilon and replicate, which costs nothing"
 )
-"""What is said of a refusal that followed a charge."""
+"""What is said of a refusal of a request that was charged."""
 
 
 def _check_answered(content: bytes, request_sha256: str | None = None) -> None:

@@ -26,7 +26,7 @@ from hdpstats.schema.schema import Schema
 from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import PrivateRows, PrivateTable
 from hdpstats.sites.messages import Facts, Quote
-from hdpstats.sites.single_draw import drawn_once, held_charge, warn_if_charged_again
+from hdpstats.sites.single_draw import drawn_once, warn_if_charged_again
 from hdpstats.sites.site import HeldData, Site, SiteTerms
 
 MOST_PUBLIC = 8
@@ -251,10 +251,6 @@ class LocalSite(Site):
         """
         stored = self._ledger.stored(self._request(query).id, analyst)
         return None if stored is None else self._handed_out(query, stored, answered_before=True)
-
-    def held_charge(self, query: Query) -> int:
-        """Return the number of a query's charge that this process has bits for (`hdpstats.sites.single_draw`), or 0."""
-        return held_charge(self._ledger, self._request(query))
 
     def work(self, query: Query, *, analyst: str | None = None) -> Operations:
         """Return what the computation of a query on the declared number of rows takes at most; charges nothing.

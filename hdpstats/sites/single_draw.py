@@ -138,14 +138,6 @@ class _Attempts:
             if not attempt.charging:
                 self.end(key)
 
-    def number(self, key: Key) -> int:
-        """Return the number of the charge that the attempt of a request has bits for, 0 where there is none."""
-        if self._process != os.getpid():
-            return 0
-        with self._lock:
-            attempt = self._found.get(key)
-        return 0 if attempt is None else attempt.number
-
     def end(self, key: Key) -> None:
         """Forget the attempt of a request, unless a thread has it."""
         with self._lock:
@@ -155,14 +147,6 @@ class _Attempts:
 
 
 _ATTEMPTS = _Attempts()
-
-
-def held_charge(ledger: Ledger, request: Request) -> int:
-    """Return the number of a request's charge whose bits this process holds, 0 where it holds none.
-
-    As long as it is the latest one, going on under it charges nothing.
-    """
-    return _ATTEMPTS.number((ledger.place, request.id))
 
 
 def drawn_once(

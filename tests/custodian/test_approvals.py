@@ -4,7 +4,6 @@ import dataclasses
 import errno
 import json
 import os
-from contextlib import suppress
 
 import pytest
 import yaml
@@ -16,7 +15,7 @@ from hdpstats.custodian.approvals import NotApproved
 from hdpstats.custodian.previewing import PreviewSite
 from hdpstats.custodian.timing import Slots
 from hdpstats.exchange import RequestFile, questions
-from hdpstats.ledger import Ledger
+from hdpstats.ledger import Ledger, leases
 from hdpstats.sites import LocalSite
 from tests.custodian.asked_by_files import PRICES, SIMPLE, Place, in_vain, killed, seen, with_entries
 from tests.custodian.institution import EVERYTHING
@@ -123,8 +122,8 @@ def test_what_was_charged_in_vain_needs_an_approval_of_its_own(place):
     assert (place.spent, bool(place.read().to_json())) == (1, True)
 
 
-def test_going_on_under_a_charge_needs_no_approval_where_its_noise_is_kept(place, monkeypatch):
-    """It charges nothing: the ledger may be away as a release is recorded."""
+def test_going_on_under_a_charge_needs_an_approval_also_where_its_noise_is_kept(place, monkeypatch):
+    """Though it charges nothing: the ledger may be away as a release is recorded."""
     place.ask(*SIMPLE)
     approve(place.settings, place.request, by="Dr Bos", sha256=shown(place, analyst="ann"), analyst="ann")
     with monkeypatch.context() as patched:
@@ -132,14 +131,41 @@ def test_going_on_under_a_charge_needs_no_approval_where_its_noise_is_kept(place
         with pytest.raises(hdp.LedgerError, match="disk is full"):
             place.answer(analyst="ann")
     assert place.spent == 0.5
+    with pytest.raises(NotApproved, match="given anew"):
+        place.answer(analyst="ann")
+    assert (place.spent, place.release.exists()) == (0.5, False)
+    place.answer(analyst="ann", by="Dr Bos")
+    assert (place.spent, place.ledger.history()["released"].all()) == (0.5, True)
+
+
+@pytest.mark.filterwarnings("ignore:this release was charged 2 times")
+def test_a_charge_that_others_went_beyond_is_covered_by_no_earlier_approval(tmp_path, monkeypatch):
+    """A process fails after its charge; another charges the query once more, and records it."""
+    place = Place(tmp_path, requests={"approval": "required"}, analysts=TWO)
+    place.ask(*SIMPLE)
+    asked = RequestFile.read(place.request)
+    approve(place.settings, place.request, by="Dr Bos", sha256=shown(place, analyst="ann"), analyst="ann")
+    exchange, queries, answered = answering.Exchange(place.settings, prices=PRICES), [], LocalSite.answer
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            LocalSite, "answer", lambda self, query, **more: queries.append(query) or answered(self, query, **more)
+        )
+        patched.setattr(LocalSite, "_compute", lambda *_: 1 / 0)
+        with pytest.raises(hdp.SiteError, match="did not complete"):
+            exchange.answer(asked, analyst="ann", carried=True)
+    monkeypatch.setattr(leases, "LAPSE", 0.0)
     child = os.fork()
     if not child:  # which has no such noise
-        with suppress(NotApproved):
-            place.answer(analyst="ann")
-        os._exit(int(place.spent != 0.5 or place.release.exists()))
+        exchange._site.answer(queries[0], analyst="bob")
+        os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    place.answer(analyst="ann")
-    assert (place.spent, place.ledger.history()["released"].all()) == (0.5, True)
+    assert place.spent == 1
+    with pytest.raises(NotApproved):
+        exchange.answer(asked, analyst="ann", carried=True)
+    assert place.ledger.spent_by("ann").epsilon == 0.5
+    approve(place.settings, place.request, by="Dr Bos", sha256=shown(place, analyst="ann"), analyst="ann")
+    exchange.answer(asked, analyst="ann", carried=True)
+    assert (place.spent, place.ledger.spent_by("ann").epsilon) == (1, 1)
 
 
 def away(*_, **__):

@@ -9,12 +9,14 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats.custodian import answering, files, open_site, preview, previewing, request_costs
+from hdpstats.custodian.approvals import NotApproved
 from hdpstats.custodian.files import append_line, read_lines
+from hdpstats.custodian.timing import Slots
 from hdpstats.exchange import RequestFile, questions
 from hdpstats.ledger import Ledger
 from hdpstats.privacy.budget import Spend
 from hdpstats.sites import LocalSite
-from tests.custodian.asked_by_files import PRICES, SIMPLE, Place, Seen
+from tests.custodian.asked_by_files import PRICES, SIMPLE, Place, Seen, killed
 from tests.custodian.institution import EVERYTHING
 from tests.custodian.people import PUBLIC
 
@@ -84,9 +86,12 @@ def test_what_was_released_over_a_network_is_written_down_once(place):
 
 
 def test_lines_of_other_requests_are_not_parsed(place, monkeypatch):
+    place.ask("describe", ["x"], {"epsilon": 0.25})
+    found = previewing.looked_at(place.settings, place.request)
+    found.costs.wait(found.met, Spend(Fraction(1, 4)))
     place.ask(*SIMPLE)
     place.answer()
-    line = json.loads(lines_of(place)[0])
+    line = json.loads(lines_of(place)[1])
     others = [{**line, "request": f"{number:064x}", "query": f"{number:064x}"} for number in range(2000)]
     with place.settings.request_costs.open("a") as file:
         file.writelines(json.dumps(each) + "\n" for each in others)
@@ -132,12 +137,30 @@ def test_what_is_refused_before_a_charge_is_taken_back(tmp_path, monkeypatch):
     assert len(place.settings.request_costs.read_text().splitlines()) == 2
 
 
+def test_what_is_refused_after_another_was_charged_for_it_meanwhile_is_taken_back(tmp_path, monkeypatch):
+    """It was charged to nobody else than the other one."""
+    both = {name: EVERYTHING | {"epsilon": 5} for name in ("ann", "bob")}
+    place = Place(tmp_path, requests={"approval": "required"}, analysts=both)
+    place.ask(*SIMPLE)
+    answer = Slots.answer
+
+    def late(self, query, **options):
+        if not place.spent:
+            killed(lambda: self._site.answer(query, analyst="bob"))
+        return answer(self, query, **options)
+
+    monkeypatch.setattr(Slots, "answer", late)
+    with pytest.raises(NotApproved):
+        place.answer(analyst="ann", by="Dr Bos")
+    assert (place.spent, lines_of(place)) == (0.5, [])
+
+
 def test_a_query_that_waits_costs_its_request_nothing_and_is_no_old_one(place):
     place.ask(*SIMPLE)
     found = previewing.looked_at(place.settings, place.request)
     for _ in range(2):
         found.costs.wait(found.met, Spend(Fraction(1, 2)))
-    assert [json.loads(line)["waits"] for line in lines_of(place)] == [True]
+    assert [json.loads(line)["waits"] for line in lines_of(place)] == ["true"]
     place.file.write_text(place.file.read_text().replace("dataset: trial", "dataset: trial\n  version: 2"))
     assert "which the settings do not require" in preview(place.settings, place.request)
     exchange = answering.Exchange(place.settings, prices=PRICES)
@@ -146,7 +169,7 @@ def test_a_query_that_waits_costs_its_request_nothing_and_is_no_old_one(place):
     place.answer()
     assert (place.spent, [json.loads(line).get("waits", False) for line in lines_of(place)]) == (
         1,
-        [True, False, False],
+        ["true", False, False],
     )
 
 

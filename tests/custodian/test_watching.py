@@ -1,6 +1,7 @@
 """A folder of requests: answered, refused or waiting, whoever writes what into it."""
 
 import errno
+import fcntl
 import json
 import math
 import os
@@ -12,6 +13,7 @@ import types
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from fractions import Fraction
+from functools import partial
 
 import pytest
 import yaml
@@ -705,8 +707,96 @@ def test_a_refusal_says_that_an_earlier_query_was_charged(place, monkeypatch):
         place.watch().sweep()
     refused = release.with_name(f"{asked.sha256}.refused.json")
     assert json.loads(refused.read_text())["charged_before"] is True
-    with pytest.raises(hdp.InsufficientBudget, match="But an earlier query of this request was charged"):
+    with pytest.raises(hdp.InsufficientBudget, match="But a query of this request was charged"):
         read_result(refused, asked)
+    only_x = CAPPED["analysts"] | {"ann": EVERYTHING | {"epsilon": 2, "columns": ["x"]}}
+    with_entries(place, analysts=only_x)  # refused before its first query, which was charged in an earlier exchange
+    place.watch().sweep()
+    expected = {"format": "hdpstats refusal 1", "request": asked.sha256, "error": "forbidden", "charged_before": True}
+    assert json.loads(refused.read_text()) == expected
+
+
+def test_a_request_that_ended_processes_after_a_charge_says_that_it_was_charged(place, monkeypatch):
+    asked, release = place.put("fit.json", ("logit", QUESTIONS["logit"][1], {"epsilon": 0.5}))
+    answered = answering.AnsweringSite.answer
+    monkeypatch.setattr(
+        answering.AnsweringSite, "answer", lambda self, query: os._exit(9) if self.answers else answered(self, query)
+    )
+    watch = place.watch()
+    for _ in range(ENDED):
+        assert ends(watch.sweep) == 9
+    watch.sweep()
+    refused = json.loads(release.with_name(f"{asked.sha256}.refused.json").read_text())
+    assert (refused["error"], refused["charged_before"]) == ("ended", True)
+
+
+def ends(do):
+    """Return how a process ends that does something."""
+    child = os.fork()
+    if not child:
+        do()
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_a_request_that_ended_enough_processes_is_remembered_whatever_others_end(place):
+    def end(number):
+        with answering.taking_turns(place.settings, f"{number:064x}", "ann", most=ENDED):
+            os._exit(9)
+
+    for number in [0] * ENDED + list(range(1, answering._REMEMBERED + 2)):
+        assert ends(partial(end, number)) == 9
+    again = answering.taking_turns(place.settings, f"{0:064x}", "ann", most=ENDED)
+    with pytest.raises(hdp.SiteError, match=f"^{ENDED} processes"), again:
+        pass
+
+
+def test_of_analysts_who_are_kept_for_last_the_one_comes_first_whose_process_ended_longest_ago(place, monkeypatch):
+    """One who sends new requests that end a process each keeps the other's for no day."""
+    _, release = place.put("b.json", ("describe", ["x"], {"epsilon": 0.25}), folder="bob")
+    deadly, asking = ["bob"], answering.Exchange.answer
+
+    def ending(self, asked, *, analyst, **more):
+        return os._exit(9) if analyst in deadly else asking(self, asked, analyst=analyst, **more)
+
+    monkeypatch.setattr(answering.Exchange, "answer", ending)
+    assert ends(place.watch().sweep) == 9
+    deadly[:] = ["ann"]
+    for number in range(2):
+        place.put("a.json", ("describe", ["x"], {"epsilon": 0.1, "replicate": number + 1}))
+        assert ends(place.watch().sweep) == 9
+    assert answers(place) == [f"bob/{release.name}"]
+
+
+def test_an_answer_is_in_the_outbox_before_another_process_has_the_turn(place, monkeypatch):
+    """Else one that was cut off could take the place of a whole one."""
+    place.put("one.json")
+    put, waiting = Watch._put, []
+
+    def looking(self, *given, **more):
+        with place.settings.answering.open("rb") as file, pytest.raises(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        waiting.append(given[1].partition(".")[2])
+        return put(self, *given, **more)
+
+    monkeypatch.setattr(Watch, "_put", looking)
+    watch = place.watch()
+    watch.sweep()
+    place.put("two.json", ("describe", ["x", "g"], {"epsilon": 3}))
+    watch.sweep()
+    assert waiting == ["json", "refused.json"]
+
+
+def test_what_waits_is_shown_after_a_watch_of_another_folder_said_what_waits_there(tmp_path):
+    place = Folders(tmp_path, **CAPPED, requests={"approval": "required"})
+    asked, _ = place.put("one.json")
+    watch = place.watch()
+    watch.sweep()
+    for name in ("in2", "out2"):
+        (tmp_path / name).mkdir()
+    Watch(place.settings, tmp_path / "in2", tmp_path / "out2", prices=PRICES).sweep()
+    watch.sweep()
+    assert asked.sha256 in place.settings.waiting.read_text()
 
 
 def test_who_ends_processes_comes_after_the_others(place, monkeypatch):

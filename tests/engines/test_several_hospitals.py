@@ -265,7 +265,7 @@ def test_what_others_were_charged_in_vain_for_a_joint_query_is_shown_and_approve
     for _ in range(2):
         assert joint.reply() == Reply(refusal="not-approved")
     lines = [json.loads(line) for line in joint.one.settings.request_costs.read_text().splitlines()]
-    assert [(line["analyst"], line.get("waits", False)) for line in lines[-2:]] == [(OTHER, False), (ANALYST, True)]
+    assert [(line["analyst"], line.get("waits", False)) for line in lines[-2:]] == [(OTHER, False), (ANALYST, "true")]
     words = preview(joint.one.settings, joint.place, analyst=ANALYST)
     assert "the analyst's cap is charged epsilon = 0.85, delta = 0 besides, for those made for others" in words
     assert sum(joint.approve().vain.values()) == 1
