@@ -40,6 +40,9 @@ PLACES, OUTCOMES = 257, 33
 
 MOST_NODES, LARGEST = 100_000, 1e9
 
+SMALLEST = 1e-30
+"""What the largest score and the largest slope of a loss must be at least."""
+
 
 @final
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +82,10 @@ class Tabulated(PredictorLoss):
             raise MechanismError("the table of scores is constant in the linear predictor: there is nothing to fit")
         object.__setattr__(self, "lipschitz", max(abs(value) for row in rows for value in row))
         object.__setattr__(self, "smoothness", max(rises) / Fraction(self.step))
+        if min(self.lipschitz, self.smoothness) < SMALLEST:
+            raise MechanismError(
+                f"the largest score of a table, and its largest slope, must be {SMALLEST:g} or more: rescale the loss"
+            )
 
     @cached_property
     def _nodes(self) -> FloatArray:
@@ -248,7 +255,7 @@ class Loss(LossOption):
     curvature
         The second derivative, where you want it checked too.
     lipschitz, smoothness
-        Your bounds on ``|score|`` and on its slope.
+        Your bounds on ``|score|`` and on its slope, from 1e-30 to 1e9.
     predictor, residual
         One of the two: the range of ``eta``, or of ``eta - y`` (best where the loss is one of residuals), on which the
         score is tabulated; beyond it the loss goes on linearly. Public, and wide enough for the truth.
@@ -291,8 +298,8 @@ class Loss(LossOption):
         for name, function in functions.items():
             if not callable(function) and not (name == "curvature" and function is None):
                 raise ArgumentError(f"{name} must be a function of eta and y, not {function!r}", argument=name)
-        real(self.lipschitz, name="lipschitz", lower=0.0, upper=LARGEST, open_lower=True)
-        real(self.smoothness, name="smoothness", lower=0.0, upper=LARGEST, open_lower=True)
+        real(self.lipschitz, name="lipschitz", lower=SMALLEST, upper=LARGEST)
+        real(self.smoothness, name="smoothness", lower=SMALLEST, upper=LARGEST)
         choice(self.link, name="link", options=OWN_LINKS)
         text(self.name, name="name", longest=100)
         if (self.predictor is None) == (self.residual is None):

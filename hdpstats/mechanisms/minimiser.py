@@ -29,6 +29,16 @@ rows) and ``B`` where one is added or removed. Every person's contribution is ro
 added, so the sum is exact and rounding adds at most ``sqrt(k)`` grid steps for ``k`` entries. ``theta`` is already
 released, hence public (adaptive composition).
 
+*Range.* A bound outside of `LEAST_BOUND` to `LARGEST_BOUND` is refused at preparation, from the query and declared
+bounds alone (`calibrate_semidefinite`): the rest rests on that. The grid is a power of two from 2^-224 to 2^176, so
+that it and its inverse are doubles. Whitened rows are at most 1e50 (`hdpstats.records.geometry.LARGEST`) and leverages
+at least 1e-12, so that curvature times weight is at most 1e12 ``B``, hence 2^25 1e12 steps, and products with two
+entries of a row are below 1e120 steps: nothing overflows, and nothing that is rounded is infinite or no number. What is
+below 2^-1022 errs by 2^-1075 at most, times 1e100 and 2^225 less than 2^-500 of a step. So a computed contribution is
+within a relative 2^-40 of the formula's (`ROUNDING`), at most 2^26 steps in each entry, and 64-bit integers hold the
+sums that are formed of so many people at a time. Were the grid below 2^-1024, its inverse would be infinite, and one
+person might move the sum by 2^63 steps.
+
 **The parts of a sandwich** at the released coefficients, where a query asks for them (`hdpstats.records.sandwich`): the
 Hessians :math:`\nabla^2 \ell_i`, or for a quantile's loss those with another window, and the squared scores
 :math:`s_i s_i'`, of every person cut to public Frobenius norms, are summed and released by two draws, each for half of
@@ -76,6 +86,9 @@ MOST_STEPS = 300_000
 
 HESSIAN_FINENESS = Fraction(1, 2**24)
 """Grid of the Hessian's entries relative to the sensitivity."""
+
+LEAST_BOUND, LARGEST_BOUND = Fraction(1, 2**200), Fraction(2**200)
+"""Between these, about 1e-60 and 1e60, the norm of a person's matrix may be bounded."""
 
 
 @final
@@ -191,7 +204,19 @@ def calibrate_hessian(person_loss: PersonLoss, *, epsilon: Fraction, relation: R
 
 
 def calibrate_semidefinite(D: int, *, bound: Fraction, epsilon: Fraction, relation: Relation) -> HessianCalibration:
-    """Return the constants of a release of a sum of semidefinite (D, D) matrices of norms up to ``bound``."""
+    """Return the constants of a release of a sum of semidefinite (D, D) matrices of norms up to ``bound``.
+
+    Raises
+    ------
+    MechanismError
+        If the bound is below `LEAST_BOUND` or above `LARGEST_BOUND`, where doubles may not hold the steps of the grid.
+    """
+    if not LEAST_BOUND <= bound <= LARGEST_BOUND:
+        raise MechanismError(
+            "no noisy Hessian or squared score is released where the bound on one person's is outside of 1e-60 to "
+            "1e60, as computed numbers may overflow: rescale the loss, declare other bounds of weights, or ask "
+            "without a noisy Hessian (hessian_share=0)"
+        )
     entries = D * (D + 1) // 2
     grid = power_of_two_below(bound) * HESSIAN_FINENESS
     root = sqrt_up(Fraction(2)) if relation is Relation.REPLACE_ONE else 1
