@@ -22,8 +22,8 @@ whose survival term alone is cut off, it has no bias beyond the cap.
 The constants and their proofs use ``z = 2 / (3 sqrt 3) < 0.385``, the maximum of ``x (1 - x^2)`` on [0, 1].
 
 **Floating point.** With ``v = 2^-53``, the relative error of an operation, exponentials (``exp``, ``expm1``) are taken
-to err by at most 8 ``v`` relatively, four units in the last place (measured: less than two), and ``log_ndtr`` by 16
-``v`` or 16 ``v`` of its size (measured: five). `HazardLink.ulps` bounds what computed scores are off by, in ``v``, in
+to err by at most 8 ``v`` relatively, four units in the last place (measured: less than two), and ``log_ndtr`` by 8
+``v`` or 8 ``v`` of its size (measured: five). `HazardLink.ulps` bounds what computed scores are off by, in ``v``, in
 proportion to ``h`` and to 1.
 
 * *Where the scale is* ``e^eta`` scores are functions of ``u`` and ``h`` that are exponentials of sums of two doubles
@@ -220,16 +220,19 @@ class ProbitLink(HazardLink):
     """Probit link: ``p = F(eta)`` with the standard normal distribution ``F``, scale ``p / (1 - p)``, the odds.
 
     *Constants*: ``o'/o = f / (F (1 - F)) <= |eta| + 2 sqrt(2/pi)`` (Mills' ratio grows with a slope below 1), and
-    ``F(-|eta|) <= exp(-eta^2 / 2) / 2`` gives ``|eta| <= sqrt(2 |log o|)``. As ``log o = log h + log u``, for caps in
-    [1e-9, 1e9] both ``c'/h`` and ``-e'`` are at most ``z {sqrt(2 * 20.73) + 1.6} + .61 <= 4``, the last number bounding
-    ``sqrt(2 |log u|) u / (1 + u^2)^1.5`` and ``sqrt(2 |log u|) u^2 / (1 + u^2)^1.5``.
+    ``F(-|eta|) <= exp(-eta^2 / 2) / 2`` gives ``|eta| <= sqrt(2 |log o|)``. Caps that count are from 1e-9
+    (`smallest_cap`) to ``2^40`` times the largest total, 1e4, as who is weighed by less than 2^-40 counts for nothing
+    (`hdpstats.families.hazard.spells.LEAST_SHARE`): ``|log h| <= 37``. As ``log o = log h + log u``,
+    ``|eta| <= sqrt(74) + |log u| / sqrt(74)``, and both ``c'/h`` and ``-e'`` are at most
+    ``z {sqrt(74) + 1.6} + .3183 / sqrt(74) < 3.97``, .3183 bounding ``|log u| u / (1 + u^2)^1.5`` and
+    ``|log u| u^2 / (1 + u^2)^1.5``. (Measured: 3.24.)
 
     *Floating point.* The rounding ``v |eta|`` of a predictor changes ``log o`` by at most
-    ``v |eta| (|eta| + 1.6) <= v (2 l + 1.6 sqrt(2 l))`` with ``l = |log o| <= 20.73 + |log u|``; the two terms of
-    ``log o``, of which one is at most ``log 2`` in size, err by ``16 v (l + 2)``, two differences by ``v (2 l + 21)``.
-    Scores feel that with slopes of which ``z``, ``.3183`` and ``.61`` bound the products with 1, ``|log u|`` and
-    ``sqrt(2 |log u|)``: ``20 (20.73 z + .3183) + 53 z + 1.6 (6.44 z + .61) < 192``. An exponential, a cap and what
-    follows add less than 20: 212 ``v``. Beyond ``|eta| = 35`` scores are those there (`near`).
+    ``v |eta| (|eta| + 1.6) <= v (2 l + 1.6 sqrt(2 l))`` with ``l = |log o| <= 37 + |log u|``; the two terms of
+    ``log o``, of which one is at most ``log 2`` in size, err by ``8 v (l + 2)``, two differences by ``v (2 l + 37)``.
+    Scores feel that with slopes of which ``z`` and ``.3183`` bound the products with 1 and ``|log u|``:
+    ``12 (37 z + .3183) + 53 z + 1.6 (8.61 z + .04) < 201``. An exponential, a cap and what
+    follows add less than 20: 221 ``v`` (measured: 78). Beyond ``|eta| = 35`` scores are those there (`near`).
     """
 
     name = "probit"

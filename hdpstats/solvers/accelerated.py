@@ -59,13 +59,17 @@ The least ``M`` is taken to be :math:`\tfrac12 + \sqrt{1 + f}` with ``m = 6``: 3
 many people, and 4.83 at most. Smaller numbers, with another ``m``, would be .3 less at most and take more steps.
 
 **Start.** With :math:`F(s) - F^* \le E`, strong convexity gives :math:`\|s - \theta^*\|^2 \le 2 E / \mu`, hence
-:math:`T_0 \le E + (\mu L / l - \mu/2) \|s - \theta^*\|^2 \le \tfrac83 E`, as :math:`L / l \le \tfrac43`.
+:math:`T_0 \le E + (\mu L / l - \mu/2) \|s - \theta^*\|^2 \le \tfrac83 E`, as :math:`L / l \le \tfrac43`. Let
+:math:`B_0 = \max(\tfrac83 E, e^2 / \mu)`. The second counts where the start is nearer to ``theta*`` than errors keep
+points. It takes no further step, as :math:`(M - 1/2)^2 - f \ge 1`. As ``f >= 1``, no ``B`` is below ``e^2 / mu``.
 
 **Where the points are.** ``z`` is within :math:`\sqrt{B / \mu}` of ``theta*``, and ``y`` within three times that: a
 gradient step of length ``1 / L`` brings no point away from ``theta*``, ``y`` is a mean of such a step and of ``z``, and
 ``B`` falls by no more than :math:`(1 - q)^2` in a step, so that :math:`3 (1 - q) / (1 + q) \sqrt B + 2 q / (1 + q)
-\sqrt{B^+} \le (3 - \tfrac23 q) \sqrt{B^+}`; what is left exceeds :math:`e_k / L`. An error that is affine in the length
-of a point, ``e`` at the length ``S`` of ``theta*``, is therefore covered by :math:`\eta = 3 e / (\mu S)`.
+\sqrt{B^+} \le (3 - \tfrac23 q) \sqrt{B^+}`. What is left, :math:`\tfrac23 q \sqrt{B^+ / \mu}`, exceeds what errors add,
+:math:`\tfrac{1 - q}{1 + q} e_k / L \le q^2 (1 + 2^{-14}) \sqrt{B^+ / \mu}`, as :math:`e \le \sqrt{\mu B^+}`.
+An error that is affine in the length of a point, ``e`` at the length ``S`` of ``theta*``, is therefore covered by
+:math:`\eta = 3 e / (\mu S)`.
 
 **A point that is found in any way** counts where the length of its computed gradient is at most `Work.near`
 :math:`= \{\mu r (1 - 2^{-13}) - \tfrac32 e\} / (1 + 2^{-20})`, ``r = M e / mu``. Let

@@ -11,6 +11,7 @@ from hdpstats.losses.hazard_links import STEEPEST, LogitLink
 
 LOSSES = list(LINKS.values())
 CAPS = np.log([1e-9, 1e-6, 1e-3, 0.02, 0.3, 1.0, 7.0, 1e3, 1e9])
+COUNTED = np.append(CAPS, np.log(1e4 * 2.0**40))  # the largest cap of who is weighed by 2^-40 or more
 ETA = np.concatenate([np.linspace(-34.0, 34.0, 1361), np.linspace(-3.0, 3.0, 601)])
 
 
@@ -20,7 +21,7 @@ def loss(request: pytest.FixtureRequest) -> HazardLink:
     return found
 
 
-def everywhere(caps: np.ndarray = CAPS, *, smallest: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+def everywhere(caps: np.ndarray = COUNTED, *, smallest: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
     """Return linear predictors and logarithms of caps, none below the smallest, each with each."""
     caps = np.maximum(caps, np.log(smallest)) if smallest else caps
     eta, log_cap = np.meshgrid(ETA, caps)
@@ -153,7 +154,7 @@ def test_a_low_hazard_has_the_score_of_the_likelihood(loss: HazardLink) -> None:
 def test_computed_scores_are_within_their_ulps_of_exact_ones(loss: HazardLink) -> None:
     rng = np.random.default_rng(1)
     eta = np.concatenate([rng.uniform(-40.0, 40.0, 150), rng.normal(size=150), [-700.0, -200.0, 50.0, 180.0, 700.0]])
-    log_cap = np.concatenate([rng.uniform(-20.7, 20.7, len(eta) - 40), rng.normal(size=40)])
+    log_cap = np.concatenate([rng.uniform(-20.7, 37.0, len(eta) - 40), rng.normal(size=40)])
     survived, event = loss.scores(eta, log_cap)
     worst = np.zeros(2)
     with mpmath.workprec(300):
