@@ -328,7 +328,8 @@ def added_in_grid_steps(
     """Return the exact integer sum of stacked Hessians, each person's rounded to multiples of ``grid`` first.
 
     ``of_people`` returns those of a slice of people in grid steps, for the places ``i``, ``j`` of the upper triangle
-    and the factors of its entries. So many people are taken at a time that they have about `NUMBERS` entries.
+    and the factors of its entries. So many people are taken at a time that they have about `NUMBERS` entries. Nothing
+    is cut here: steps are below 2^26 by the range of bounds that a grid is made of (`hdpstats.mechanisms.minimiser`).
     """
     i, j = np.triu_indices(dimension)
     factor = np.where(i == j, 1.0, math.sqrt(2.0)) / grid

@@ -33,11 +33,13 @@ released, hence public (adaptive composition).
 bounds alone (`calibrate_semidefinite`): the rest rests on that. The grid is a power of two from 2^-224 to 2^176, so
 that it and its inverse are doubles. Whitened rows are at most 1e50 (`hdpstats.records.geometry.LARGEST`) and leverages
 at least 1e-12, so that curvature times weight is at most 1e12 ``B``, hence 2^25 1e12 steps, and products with two
-entries of a row are below 1e120 steps: nothing overflows, and nothing that is rounded is infinite or no number. What is
-below 2^-1022 errs by 2^-1075 at most, times 1e100 and 2^225 less than 2^-500 of a step. So a computed contribution is
-within a relative 2^-40 of the formula's (`ROUNDING`), at most 2^26 steps in each entry, and 64-bit integers hold the
-sums that are formed of so many people at a time. Were the grid below 2^-1024, its inverse would be infinite, and one
-person might move the sum by 2^63 steps.
+entries of a row are below 1e120 steps. Hessians of hazards are formed before the grid divides them. Of a sandwich
+curvatures and squared scores of a row are cut first, to ``B`` over its squared length or over 1e-150, at most 1e158
+steps. So nothing overflows, and nothing that is rounded is infinite or no number. What is below 2^-1022 errs by 2^-1075
+at most, times 1e100 and 2^225, or times 1e158, less than 2^-500 of a step. So a computed contribution is within a
+relative 2^-40 of the formula's (`ROUNDING`), at most 2^26 steps in each entry, and 64-bit integers hold the sums that
+are formed of so many people at a time. Were the grid below 2^-1024, its inverse would be infinite, and one person might
+move the sum by 2^63 steps.
 
 **The parts of a sandwich** at the released coefficients, where a query asks for them (`hdpstats.records.sandwich`): the
 Hessians :math:`\nabla^2 \ell_i`, or for a quantile's loss those with another window, and the squared scores
