@@ -43,6 +43,7 @@ class Loops(Enum):
     HAZARDS = "spells"
     DESCRIPTIONS = "features of people"
     SUMS = "sums of numbers of people"
+    PAIRS = "sums of products of pairs of columns"
 
 
 _FOLDERS: Final[set[Path]] = set()

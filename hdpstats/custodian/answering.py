@@ -24,13 +24,13 @@ is not charged at these before somebody approves it: old files come again.
 
 Processes that answer files for one site take turns (``site.answering.lock`` beside the other state). What a carrier or
 a folder brings and ended `ENDED` processes that answered it is refused, so that those started anew come to the others;
-of a folder they look at the requests of analysts first for whom none ended (`kept_for_last`).
+in each round of a folder they look at the requests of analysts first for whom none ended for a day (`kept_for_last`).
 """
 
-import fcntl
 import json
 import math
 import os
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -40,7 +40,7 @@ from typing import Final, final
 
 import pandas as pd
 
-from hdpstats._base.errors import ArgumentError, HdpError, SiteError
+from hdpstats._base.errors import ArgumentError, HdpError, LedgerError, SiteError
 from hdpstats._base.new_files import check_new, new_file
 from hdpstats._base.work import Prices
 from hdpstats.custodian import log
@@ -48,7 +48,7 @@ from hdpstats.custodian.analysis_time import AnalysisTime
 from hdpstats.custodian.app import read_query
 from hdpstats.custodian.approvals import Approval, NotApproved, approval_of, needed_approval
 from hdpstats.custodian.capacity import Clock
-from hdpstats.custodian.files import check_file, write_durably
+from hdpstats.custodian.files import StateError, held_alone, write_durably
 from hdpstats.custodian.kept_head import open_account
 from hdpstats.custodian.previewing import PreviewSite, check_approved, check_public, considered, recorded
 from hdpstats.custodian.prices import measured
@@ -70,7 +70,7 @@ from hdpstats.custodian.timing import Overruns, Slots
 from hdpstats.exchange import ReleaseFile, RequestFile
 from hdpstats.exchange.questions import Question
 from hdpstats.exchange.weighted_people import CountingSite, longest_text
-from hdpstats.ledger import Ledger
+from hdpstats.ledger import Ledger, SignatureError, SigningKey
 from hdpstats.privacy.budget import total
 from hdpstats.records.query import Query, Release
 from hdpstats.schema.public import PublicTable
@@ -302,6 +302,11 @@ def _with_first(refusal: BaseException, question: Question, site: "AnsweringSite
     return type(refusal)(f"{refusal}. {FIRST_CHARGED}", **refusal.facts)
 
 
+def is_of_site(error: HdpError) -> bool:
+    """Whether the site's ledger or another file of its state cannot be used now, which is no fault of a request."""
+    return isinstance(error, LedgerError) and not isinstance(error, SignatureError)
+
+
 def _refusal(code: str, **numbers: float) -> HdpError:
     refusal = CODES[code]
     added = "".join(f"; {name}: {number:g}" for name, number in numbers.items())
@@ -312,66 +317,60 @@ ENDED: Final = 5
 """How often processes may end while they answer what a carrier or a folder brings, before it is refused unread."""
 
 _REMEMBERED: Final = 100
+_DAY: Final = 24 * 3600.0
 
 
 @contextmanager
 def taking_turns(settings: SiteSettings, sha256: str, analyst: str, *, most: float) -> Iterator[None]:
     """Run a block that no other process runs for the same site; it is open to others when this process ends.
 
-    The file of the lock says how often a process ended in the block for a request of an analyst: one that takes more
-    memory than there is must not end each process that is started anew, and so keep the requests of others.
+    The file of the lock says how often a process ended in the block for a request of an analyst, and when one began
+    last: one that takes more memory than there is must not end each process that is started anew, and so keep the
+    requests of others.
 
     Raises
     ------
     SiteError
         That was ``most`` times since the request was last answered or refused. Nothing was charged now.
+    StateError
+        The file of the lock cannot be used.
     """
-    place, request = settings.answering, f"{analyst} {sha256}"
-    check_file(place, name="state")
-    try:
-        number = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise ArgumentError(f"state: {place} cannot be written: {error.strerror}", argument="state") from None
-    try:
-        fcntl.flock(number, fcntl.LOCK_EX)
-        begun = _begun(number)
-        ended = begun.pop(request, 0)
+    request = f"{analyst} {sha256}"
+    with held_alone(settings.answering) as number:
+        begun = _begun(settings.answering)
+        ended, _ = begun.pop(request, (0, 0.0))
         if ended >= most:
             raise SiteError(
                 f"{ended} processes of the site ended while they answered this request: it may take more memory than "
                 "there is. Nothing was charged now; its custodian can have it answered (hdpstats site answer)"
             )
-        _keep(number, begun | {request: ended + 1})
+        _keep(number, begun | {request: (ended + 1, time.time())})
         try:
             yield
         finally:
             _keep(number, begun)
-    finally:
-        os.close(number)
 
 
 def kept_for_last(settings: SiteSettings) -> frozenset[str]:
-    """Return the analysts for whose requests processes ended, or answer now: the requests of others come before."""
-    try:
-        number = os.open(settings.answering, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:  # nothing was answered yet
-        return frozenset()
-    try:
-        return frozenset(request.rpartition(" ")[0] for request in _begun(number))
-    finally:
-        os.close(number)
+    """Return the analysts for whose requests processes ended within a day, or answer now: others come before.
+
+    That is within each round of `hdpstats.custodian.watching.Watch`, in which they all have a turn. So requests of
+    others keep nobody's for good, and one that ends each process lets those started anew come to the others first.
+    """
+    begun, now = _begun(settings.answering), time.time()
+    return frozenset(request.rpartition(" ")[0] for request, (_, at) in begun.items() if abs(now - at) < _DAY)
 
 
-def _begun(number: int) -> dict[str, int]:
-    """Return how often each request was begun and not ended, as the open file of the lock says; nothing else."""
+def _begun(place: Path) -> dict[str, tuple[int, float]]:
+    """Return how often each request was begun and not ended, and when last, as the file of the lock says."""
     try:
-        counts = json.loads(os.pread(number, 1_000_000, 0) or b"{}")
-        return {str(sha256): int(count) for sha256, count in counts.items()}
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError):  # not written whole
+        counts = json.loads(place.read_bytes())
+        return {str(request): (int(count), float(at)) for request, (count, at) in counts.items()}
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):  # none was, or it was not written whole
         return {}
 
 
-def _keep(number: int, begun: Mapping[str, int]) -> None:
+def _keep(number: int, begun: Mapping[str, tuple[int, float]]) -> None:
     """Keep the latest of them; where there is no room, nothing is remembered."""
     with suppress(OSError):
         os.ftruncate(number, 0)
@@ -416,6 +415,7 @@ class Exchange:
         clock: Clock = Clock(),  # noqa: B008  (frozen)
     ) -> None:
         self.settings, self._site = settings, open_site(settings)
+        self._key = None if settings.signing.key is None else SigningKey.read(settings.signing.key)
         self.ended = set[tuple[str, str]]()
         self._slots = Slots(
             self._site,
@@ -469,6 +469,8 @@ class Exchange:
 
         Raises
         ------
+        LedgerError
+            The ledger or another file of the site's state (`StateError`) cannot be used now.
         FewerAnswers
             Its time was over, or its code failed, before it had asked for all that the earlier file has.
         ArgumentError
@@ -495,13 +497,15 @@ class Exchange:
                     answering.time.run(partial(self._ask, asked, sites, public, quorum))
             except HdpError as error:
                 too_long = error.facts.get("code") == "too-long"
-                if not answering.answers or (too_long and answering.refusal is not None):
+                if not answering.answers or is_of_site(error) or (too_long and answering.refusal is not None):
                     raise _with_first(
                         error, asked.question, answering
                     ) from None  # else reading the release file raises the same: it is about what was released
                 stopped = str(error)
                 if too_long:  # what was released leaves all the same, and whether more would be asked is not known
                     log.write(request="file", sha256=asked.sha256, ended=stopped, answers=len(answering.answers))
+            except OSError as error:  # of the system: what a request asks opens no file of its own
+                raise StateError(f"state: the system fails ({log.cause(error)})", argument="state") from None
             except Exception as error:
                 if answering.refusal is not None or not answering.answers:
                     raise SiteError(
@@ -554,8 +558,7 @@ class Exchange:
 
     def _file(self, asked: RequestFile, answers: Mapping[str, tuple[Query, Release]]) -> ReleaseFile:
         made = ReleaseFile(request_sha256=asked.sha256, facts=self._site.facts, answers=tuple(answers.values()))
-        key = self.settings.signing.key
-        return made if key is None else made.signed(key)
+        return made if self._key is None else made.signed(self._key)
 
 
 def answer(
@@ -612,7 +615,8 @@ def answer(
     check_new(out, same=same, ending="; nothing was charged")
     if by is not None and sha256 is not None:
         recorded(settings, considered(settings, asked, name, public), by=by, sha256=sha256)
-    exchange = _opened(settings, asked, name, prices, clock)
+    check_approved(settings, asked, name)  # before a row is read
+    exchange = Exchange(settings, prices=prices, clock=clock)
     before = partial(ReleaseFile.answers_at, out, request=asked.sha256, held=held)
     made = exchange.answer(asked, analyst=name, public=rows, before=before)
     try:
@@ -632,9 +636,3 @@ def _is_earlier(place: Path, *, asked: RequestFile, site: PreviewSite) -> bool:
     except HdpError:
         return False
     return all(own is not None and own.entry == release.entry for own, release in received)
-
-
-def _opened(settings: SiteSettings, asked: RequestFile, analyst: str, prices: Prices | None, clock: Clock) -> Exchange:
-    """Open a site; what nobody approved is refused before a row is read."""
-    check_approved(settings, asked, analyst)
-    return Exchange(settings, prices=prices, clock=clock)

@@ -23,21 +23,17 @@ It stays. To take one back, delete its line while nothing is answered. A last li
 the power was cut, approves nothing, and the next one is written in its place.
 """
 
-import fcntl
 import json
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final, final
 
 from hdpstats import __version__
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import text
-from hdpstats.custodian.files import append_to, check_file, read_lines
-from hdpstats.custodian.request_costs import StateError
+from hdpstats.custodian.files import StateError, append_to, check_state, held_alone, read_lines
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.exchange import RequestFile
 from hdpstats.ledger import Ledger
@@ -140,11 +136,11 @@ def approval_of(
 
     Raises
     ------
-    ArgumentError
+    StateError
         Others may write the file of approvals, or it cannot be read.
     """
     place = settings.approvals
-    check_file(place, name="approvals")
+    check_state(place)
     try:
         approvals = [Approval(**json.loads(line)) for line in read_lines(place)]
     except FileNotFoundError:
@@ -209,8 +205,9 @@ def record(settings: SiteSettings, site: Site, asked: Approval, *, by: str, sha2
     Raises
     ------
     ArgumentError
-        ``by`` is no name on one line, or ``sha256`` is not that of what is proposed; or it cannot be written. Nothing
-        was charged.
+        ``by`` is no name on one line, or ``sha256`` is not that of what is proposed. Nothing was charged.
+    StateError
+        It cannot be written. Nothing was charged.
     """
     name = text(by, name="approve", longest=200)
     if not name.isprintable():
@@ -221,7 +218,7 @@ def record(settings: SiteSettings, site: Site, asked: Approval, *, by: str, sha2
             "settings or what was charged in vain is not what was looked at. Nothing was approved, and nothing charged",
             argument="sha256",
         )
-    with _alone(settings.approvals) as number:
+    with held_alone(settings.approvals, flags=os.O_APPEND) as number:
         known = approval_of(settings, site, asked.request, asked.analyst)
         if known is not None and known.covers(asked):
             return known
@@ -230,28 +227,11 @@ def record(settings: SiteSettings, site: Site, asked: Approval, *, by: str, sha2
         try:
             append_to(number, settings.approvals, json.dumps(written) + "\n")
         except OSError as error:
-            raise ArgumentError(
+            raise StateError(
                 f"state: the approval cannot be kept in {settings.approvals}: {error.strerror}; nothing was charged",
                 argument="state",
             ) from None
     return made
-
-
-@contextmanager
-def _alone(path: Path) -> Iterator[int]:
-    """Give the number of the open file, which no other process approves in meanwhile."""
-    check_file(path, name="approvals")
-    try:
-        number = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise ArgumentError(
-            f"state: the approval cannot be kept in {path}: {error.strerror}; nothing was charged", argument="state"
-        ) from None
-    try:
-        fcntl.flock(number, fcntl.LOCK_EX)
-        yield number
-    finally:
-        os.close(number)
 
 
 def changed_since(settings: SiteSettings, site: Site, approval: Approval) -> str:

@@ -1,5 +1,6 @@
 """Who may read and write the files of a site: its own user, root, and a group that it has alone."""
 
+import fcntl
 import grp
 import json
 import os
@@ -7,11 +8,11 @@ import pwd
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from hdpstats._base.errors import ArgumentError
+from hdpstats._base.errors import ArgumentError, LedgerError
 from hdpstats.ledger.location import MOUNTS, mount_points
 
 ROOT = 0
@@ -21,6 +22,10 @@ EVERYBODYS = frozenset({"/", "/dev/shm", "/run", "/tmp", "/var/tmp"})  # noqa: S
 """Where the file systems in memory of a whole machine are mounted."""
 
 _WRITING = stat.S_IWGRP | stat.S_IWOTH
+
+
+class StateError(LedgerError):
+    """A file of the site's own state cannot be used now: no fault of a request. Nothing was charged now."""
 
 
 def mode_of(path: Path) -> int:
@@ -70,6 +75,43 @@ def check_file(path: Path, *, name: str, private: bool = False) -> None:
         f"chmod 600 {path}; or root's, for a group to read: chown root {path}, chmod 640 {path}",
         argument=name,
     )
+
+
+def check_state(path: Path) -> None:
+    """Refuse a file of the site's own state that others may write or replace, or that cannot be looked at.
+
+    Raises
+    ------
+    StateError
+        So it is.
+    """
+    try:
+        check_file(path, name="state")
+    except (ArgumentError, OSError) as error:
+        raise StateError(f"{error}; nothing was charged now", argument="state") from None
+
+
+@contextmanager
+def held_alone(path: Path, *, flags: int = 0) -> Iterator[int]:
+    """Give the number of an open file of the site's own state that one process holds at a time; the others wait.
+
+    It is made where there is none, and open to others when the process ends.
+
+    Raises
+    ------
+    StateError
+        Others than the site's user may write it, or it cannot be used.
+    """
+    check_state(path)
+    with ExitStack() as stack:
+        try:
+            number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | flags, 0o600)
+            stack.callback(os.close, number)
+            fcntl.flock(number, fcntl.LOCK_EX)
+        except OSError as error:
+            message = f"state: {path} cannot be used: {error.strerror}; nothing was charged now"
+            raise StateError(message, argument="state") from None
+        yield number
 
 
 def check_folders(path: Path, *, name: str) -> None:

@@ -31,8 +31,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Final, final
 
-from hdpstats._base.errors import ArgumentError, MechanismError
-from hdpstats.custodian.files import append_line, check_file, without_torn_end
+from hdpstats._base.errors import MechanismError
+from hdpstats.custodian.files import StateError, append_line, check_state, without_torn_end
 from hdpstats.custodian.settings import Limits, SiteSettings
 from hdpstats.exchange.questions import Question
 from hdpstats.ledger import KnownQuery, Ledger
@@ -53,10 +53,6 @@ _ASKED: Final = ("request", "analyst")
 _DATA: Final = ("account", "dataset", "version", "terms")
 _WHOLE: Final = re.compile(rb'(?:\{"request": "[0-9a-f]{64}", "analyst": "[^\n]*"\}\n)*+')
 _AMOUNTS: Final = ("epsilon", "delta", "mu_squared")
-
-
-class StateError(ArgumentError):
-    """A file of the site's own state cannot be read or written: no fault of a request. Nothing was charged."""
 
 
 @final
@@ -84,7 +80,7 @@ class RequestCosts:
 
     Raises
     ------
-    ArgumentError
+    StateError
         Others may write the file, or it cannot be read.
     """
 
@@ -115,7 +111,7 @@ class RequestCosts:
         ------
         MechanismError
             The request would cost more than it says. Nothing was charged.
-        ArgumentError
+        StateError
             It cannot be written. Nothing was charged.
         """
         name = query_sha256(query)
@@ -254,7 +250,7 @@ def known_queries(settings: SiteSettings) -> tuple[KnownQuery, ...]:
 
     Raises
     ------
-    ArgumentError
+    StateError
         Others may write the file, or it cannot be read.
     """
     place = settings.request_costs
@@ -271,7 +267,7 @@ def query_sha256(query: Query) -> str:
 
 def _content(place: Path) -> bytes:
     """Return the whole lines of the file, none where there is none."""
-    check_file(place, name="state")
+    check_state(place)
     try:
         content = without_torn_end(place.read_bytes())
     except FileNotFoundError:

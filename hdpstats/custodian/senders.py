@@ -12,8 +12,7 @@ it comes.
 from pathlib import Path
 
 from hdpstats._base.errors import ArgumentError, HdpError
-from hdpstats.custodian.files import check_file
-from hdpstats.custodian.request_costs import StateError
+from hdpstats.custodian.files import StateError, check_file
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.exchange import RequestFile
 from hdpstats.ledger import VerifyingKey
@@ -69,7 +68,7 @@ def _key(file: Path) -> VerifyingKey:
     try:
         check_file(file, name="requests: keys")
         return VerifyingKey.read(file)
-    except HdpError as error:
+    except (HdpError, OSError) as error:
         raise StateError(f"requests: keys: {file} cannot be used: {error}", argument="requests: keys") from None
 
 

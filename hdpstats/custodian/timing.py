@@ -57,10 +57,11 @@ from pathlib import Path
 from typing import final
 
 from hdpstats._base.compiled import one_thread
-from hdpstats._base.errors import ArgumentError, SiteError
+from hdpstats._base.errors import ArgumentError
 from hdpstats._base.work import Operations, Prices
 from hdpstats.custodian import log
 from hdpstats.custodian.capacity import Clock
+from hdpstats.custodian.files import StateError
 from hdpstats.custodian.prices import predicted
 from hdpstats.custodian.settings import Timing
 from hdpstats.records.query import Query, Release
@@ -295,7 +296,7 @@ class Overruns:
 
         Raises
         ------
-        SiteError
+        StateError
             It cannot be written.
         """
         try:
@@ -306,7 +307,7 @@ class Overruns:
                 connection.execute("COMMIT")
             return self.of(analyst)
         except sqlite3.Error as error:
-            raise SiteError(
+            raise StateError(
                 f"state: overruns cannot be counted in {self._path} ({error}), and nothing was charged: give this "
                 "process write permission to its folder, and space"
             ) from None

@@ -16,20 +16,22 @@ written to.
 It is the verb of `hdpstats.custodian.answering`: the same checks, charges and files. Where the settings ask approval, a
 request waits in INBOX until somebody approves it (``hdpstats site approve``). A file that was looked at is looked at
 again when it changes, and by a process that starts anew; what was answered is handed out again for nothing. Where
-OUTBOX cannot be written, a file or an analyst's key not be read now, or the site's own files of approvals and costs not
-be used, it is looked at again at the next look, and so it is where the ledger cannot, which OUTBOX says. After the data
-have got another version, or the site other terms, requests that were answered before wait for an approval, and so does
-one that was charged in vain too often (`hdpstats.custodian.request_costs.CARRIED_AGAIN`). So does what was refused, as
-long as its refusal lies in OUTBOX and its file was not written since: a larger cap, or another account, charges nobody
-for what was refused before. Which requests wait, and why, is in the log and in ``site.waiting.json``. A process that
-receives SIGTERM or SIGINT ends when the request is answered that it is at. Several processes may watch the same
-folders; they take turns.
+OUTBOX cannot be used, a file or an analyst's key not be read now, or the ledger, the place of its head or another file
+of the site's state not be used, nothing is refused: the log says why, and the file is looked at again at the next look.
+After the data have got another version, or the site other terms, requests that were answered before wait for an
+approval, and so does one that was charged in vain too often (`hdpstats.custodian.request_costs.CARRIED_AGAIN`). So does
+what was refused, as long as its refusal lies in OUTBOX and its file was not written since: a larger cap, or another
+account, charges nobody for what was refused before. Which requests wait, and why, is in the log and in
+``site.waiting.json``. A process that receives SIGTERM or SIGINT ends when the request is answered that it is at.
+Several processes may watch the same folders; they take turns.
 
 **What an analyst sees.** A release or a refusal, and when it appears in OUTBOX. Answers end at slots, as at the
 service, so that this follows from public facts and from what was released; the requests of one analyst wait for those
 of others, each analyst's in turn: the first of each folder that is to be looked at, then the second of each. Where
-processes ended while they answered an analyst's, as they do that take more memory than there is, those of the others
-come before.
+processes ended within a day while they answered an analyst's, as they do that take more memory than there is, those of
+the others come before in each round, from one listing of INBOX to the next: at least the first of each, so that a
+process that is started anew reaches them, and then at least the first of each analyst for whom one ended, however many
+the others send.
 """
 
 import json
@@ -46,6 +48,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import compress, zip_longest
+from operator import not_
 from pathlib import Path
 from typing import Final, final
 
@@ -53,12 +56,11 @@ from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats._base.validation import real
 from hdpstats._base.work import Prices
 from hdpstats.custodian import log
-from hdpstats.custodian.answering import Exchange, FewerAnswers, kept_for_last
+from hdpstats.custodian.answering import Exchange, FewerAnswers, is_of_site, kept_for_last
 from hdpstats.custodian.approvals import Approval, NotApproved
 from hdpstats.custodian.capacity import Clock
-from hdpstats.custodian.files import write_durably
+from hdpstats.custodian.files import StateError, write_durably
 from hdpstats.custodian.kept_head import held_open
-from hdpstats.custodian.request_costs import StateError
 from hdpstats.custodian.senders import sender_of
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.exchange import ReleaseFile, RequestFile
@@ -77,7 +79,7 @@ MOST_LISTED: Final = 100_000
 """Files of a folder that are listed, with those that were looked at: the rest wait until some are removed."""
 
 LISTED: Final = 1.0
-"""Seconds after which the folders are looked at again, once each had its turn."""
+"""Seconds after which the folders are listed again, once each had its turn."""
 
 COMPUTED: Final = 600.0
 """Seconds after which a request is looked at again that waits as a query of it has no release: it may have one then."""
@@ -87,9 +89,6 @@ _TICK: Final = 2 * 10**9
 
 _DAY: Final = 24 * 3600 * 10**9
 """Nanoseconds by which clocks of computers differ at most: a file of a later time does not say when it was written."""
-
-AWAY: Final = "ledger"
-"""The code of a refusal that holds until the ledger is back."""
 
 _WRITTEN: Final = 3
 """Where the time of its last change is in the mark of a file."""
@@ -200,27 +199,31 @@ class Watch:
 
     def _look(self) -> int:
         answered, seen = 0, set[Found]()
-        while turns := self._turns(seen):
+        while any(turns := self._turns(seen)):
             listed = self._clock.now()
-            for turn in turns:
-                for file in turn:
-                    if self._ended.is_set():
-                        return answered
-                    seen.add(file)
-                    answered += self._handle(file)
-                if self._clock.now() - listed > LISTED:  # others may have asked meanwhile
-                    break
+            for group in turns:  # the others', then those kept for last: each has one turn at least
+                for turn in group:
+                    for file in turn:
+                        if self._ended.is_set():
+                            return answered
+                        seen.add(file)
+                        answered += self._handle(file)
+                    if self._clock.now() - listed > LISTED:  # others may have asked meanwhile
+                        break
         return answered
 
-    def _turns(self, seen: Container[Found]) -> list[list[Found]]:
-        """Return the files in the inbox that are to be looked at: the first of each folder, the second of each, ..."""
+    def _turns(self, seen: Container[Found]) -> tuple[list[list[Found]], list[list[Found]]]:
+        """Return the files in the inbox that are to be looked at, and those that are kept for last.
+
+        Of both the first of each folder, the second of each, ...
+        """
+        folders = ["", *self._settings.analysts]
         try:
             with _opened(self._inbox) as top:
-                folders = [""] + [name for name in self._settings.analysts if _is_folder(name, top)]
                 listed = [_listed(name, top, self._done, seen) for name in folders]
         except OSError as error:  # of a share that is away: it comes back
             log.write(failed=f"the inbox cannot be looked at: {error.strerror}")
-            return []
+            return [], []
         found = {file for each in listed for file in (*each.pending, *each.passed)}
         self._done &= found
         self._waiting = {file: asked for file, asked in self._waiting.items() if file in found}
@@ -234,7 +237,7 @@ class Watch:
         self._crowded, pending = crowded, [each.pending for each in listed]
         last = kept_for_last(self._settings)
         late = [bool(last) if not name else name in last for name in folders]
-        return [turn for is_late in (False, True) for turn in _in_turn(compress(pending, map(is_late.__eq__, late)))]
+        return _in_turn(compress(pending, map(not_, late))), _in_turn(compress(pending, late))
 
     def _handle(self, file: Found) -> bool:
         """Answer one request, let it wait for its approval, or refuse it; whatever it is, others go on."""
@@ -253,12 +256,12 @@ class Watch:
     def _handled(self, file: Found) -> bool:
         """Return whether a file was a request, and is answered or refused."""
         asked, name, approval, waiting = None, "", None, self._waiting.get(file)
-        if waiting is not None and self._waits(waiting):
-            return False
         try:
+            if waiting is not None and self._waits(waiting):
+                return False
             asked = self._read(file)
             name = sender_of(self._settings, asked, file.folder or None)
-            approval = self._approved(asked.sha256, name)  # before: one that comes meanwhile has it looked at again
+            approval = self._exchange.approval(asked.sha256, name)  # before: one that comes meanwhile is seen
             made = self._made(file, asked, name)
         except NotApproved as error:
             if asked is not None:
@@ -271,16 +274,15 @@ class Watch:
                         request="file", found=file.name[:100], sha256=asked.sha256, analyst=name, waits=str(error)
                     )
             return False
-        except (StateError, Unreadable) as error:  # of the site's own files, or of a disk: it comes back
-            self._fails(file, str(error))
-            return False
         except FewerAnswers as error:
             log.write(request="file", found=file.name[:100], sha256=asked and asked.sha256, stays=str(error))
             written = True
         except HdpError as error:
+            if is_of_site(error) or isinstance(error, Unreadable):  # it comes back
+                self._fails(file, str(error))
+                return False
             code = str(error.facts.get("code", code_of(error)))
             written = self._refuse(file, asked, name, code, why=log.cause(error), numbers=error.facts)
-            written = written and (code != AWAY or not name)  # of a database that is away: it comes back
         except Exception as error:
             written = self._refuse(file, asked, name, "failed", why=log.cause(error), numbers={})
         else:
@@ -302,21 +304,13 @@ class Watch:
     def _waits(self, waiting: Waiting) -> bool:
         """Whether nothing happened that a request waits for."""
         early = self._clock.now() < waiting.until
-        return early and self._approved(waiting.sha256, waiting.analyst) == waiting.approval
-
-    def _approved(self, sha256: str, analyst: str) -> Approval | None:
-        """Return the approval of a request; None where there is none, or nothing tells."""
-        try:
-            return self._exchange.approval(sha256, analyst)
-        except HdpError as error:
-            log.write(failed=f"approvals cannot be read: {log.cause(error)}")
-            return None
+        return early and self._exchange.approval(waiting.sha256, waiting.analyst) == waiting.approval
 
     def _was_refused(self, file: Found, sha256: str, analyst: str) -> bool:
         """Whether the outbox has a refusal of a request whose file was not written since.
 
-        A refusal because the ledger was away is none. Where the outbox cannot be looked at, nothing tells. A file of a
-        time more than a day ahead does not say when it was written, and its refusal may have no such time: it holds.
+        A file of a time more than a day ahead does not say when it was written, and its refusal may have no such time:
+        it holds.
 
         Raises
         ------
@@ -325,14 +319,9 @@ class Watch:
         """
         try:
             with _opened(self._outbox) as top, suppress(FileNotFoundError), _below(analyst, top) as folder:
-                name = f"{sha256}.refused.json"
-                since = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime_ns
-                away = (
-                    refusal_json(sha256, AWAY, {}).encode() == read_bytes(name, name="refusal", folder=folder).strip()
-                )
-                written = file.mark[_WRITTEN]
-                return (written <= since or written > time.time_ns() + _DAY) and not away
-        except (OSError, ArgumentError) as error:
+                since = os.stat(f"{sha256}.refused.json", dir_fd=folder, follow_symlinks=False).st_mtime_ns
+                return file.mark[_WRITTEN] <= since or file.mark[_WRITTEN] > time.time_ns() + _DAY
+        except OSError as error:
             message = f"outbox: it cannot be looked at ({log.cause(error)}); nothing was charged"
             raise StateError(message, argument="outbox") from None
         return False
@@ -384,18 +373,10 @@ class Watch:
     def _refuse(
         self, file: Found, asked: RequestFile | None, analyst: str, code: str, *, why: str, numbers: dict[str, object]
     ) -> bool:
-        """Write a refusal to the log and, where it is known whose request it is, into the outbox: whether it could.
-
-        That the ledger is away takes no place of a refusal that holds.
-        """
+        """Write a refusal to the log and, where it is known whose request it is, into the outbox: whether it could."""
         log.write(request="file", found=file.name[:100], folder=file.folder, analyst=analyst, refused=code, why=why)
         if asked is None or not analyst:
             return True
-        try:
-            if code == AWAY and self._was_refused(file, asked.sha256, analyst):
-                return True
-        except StateError:
-            return False
         public = {name: number for name, number in numbers.items() if name in NUMBERS}
         refusal = refusal_json(asked.sha256, code, public) + "\n"
         return self._put(analyst, f"{asked.sha256}.refused.json", refusal, since=file.mark[_WRITTEN])
@@ -508,12 +489,6 @@ def _below(name: str, top: int) -> Iterator[int]:
 def _in_turn(listed: Iterable[list[Found]]) -> list[list[Found]]:
     """Return the first file of each list, then the second of each, ..."""
     return [[file for file in turn if file is not None] for turn in zip_longest(*listed)]
-
-
-def _is_folder(name: str, top: int) -> bool:
-    with suppress(OSError):
-        return stat.S_ISDIR(os.stat(name, dir_fd=top, follow_symlinks=False).st_mode)
-    return False
 
 
 @final

@@ -29,9 +29,8 @@ from hdpstats.custodian import log
 from hdpstats.custodian.answering import Exchange
 from hdpstats.custodian.approvals import NotApproved
 from hdpstats.custodian.capacity import Clock
-from hdpstats.custodian.files import check_file
+from hdpstats.custodian.files import StateError, check_file
 from hdpstats.custodian.previewing import check_approved
-from hdpstats.custodian.request_costs import StateError
 from hdpstats.custodian.senders import sender_of
 from hdpstats.custodian.serving import protect_memory
 from hdpstats.custodian.settings import SiteSettings

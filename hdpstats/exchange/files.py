@@ -9,6 +9,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Final, final
 
+import numpy as np
+
 from hdpstats import __version__
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import shown
@@ -21,12 +23,14 @@ LONGEST: Final = 64_000_000
 """Bytes of a file that is read: public rows of 16 MB are no longer as JSON (`hdpstats.custodian.settings.Limits`)."""
 MOST_CONTAINERS: Final = 10 * codec.MOST_CONTAINERS
 """Its lists and objects: those of several answers."""
-MOST_ITEMS: Final = 8_000_000
-"""Their items together."""
+MOST_KEYS: Final = 5 * MOST_CONTAINERS
+"""The keys of its objects."""
+MOST_ITEMS: Final = 4_500_000
+"""Their items together: public rows of 16 MB are no more, as a cell takes four bytes there, and other items are few."""
 _KEY: Final = re.compile(r"[0-9a-f]{16}")
 _VALUE: Final = re.compile(r"[0-9a-f]{128}")
-_TEXTS: Final = re.compile(r'"[^"]*"?')
-"""Texts of JSON without escaped characters; one that does not end goes to the end, so that none is gone over twice."""
+_PART: Final = 1 << 20
+"""Bytes that are counted at once."""
 
 
 @final
@@ -75,7 +79,8 @@ def read_bytes(path: Place, *, name: str, folder: int | None = None) -> bytes:
 def fields_in(content: bytes, *, name: str, format: str, place: Place) -> tuple[dict[str, Any], str]:  # noqa: A002
     """Return the fields of JSON text with a format, and the text without the line's end.
 
-    Its lists, objects and items are counted before it is read: memory and time are in proportion to what is expected.
+    Its lists, objects, keys and items are counted before it is read: memory and time are in proportion to what is
+    expected.
 
     Raises
     ------
@@ -88,11 +93,11 @@ def fields_in(content: bytes, *, name: str, format: str, place: Place) -> tuple[
             f"{name}: {where} is longer than {LONGEST // 10**6} MB, which no {name} of hdpstats is", argument=name
         )
     try:
-        text = content.decode().removesuffix("\n")
-        outside = _TEXTS.sub("", text.replace("\\\\", "").replace('\\"', ""))
-        containers, items = outside.count("[") + outside.count("{"), outside.count(",")
-        if containers > MOST_CONTAINERS or items > MOST_ITEMS:
+        counts = _outside_texts(content)
+        containers, keys, items = counts[ord("[")] + counts[ord("{")], counts[ord(":")], counts[ord(",")]
+        if containers > MOST_CONTAINERS or keys > MOST_KEYS or items > MOST_ITEMS:
             raise ValueError("too many parts")
+        text = content.decode().removesuffix("\n")
         fields = codec.loads(text)
         written = fields["format"]
     except UNREADABLE:
@@ -104,6 +109,18 @@ def fields_in(content: bytes, *, name: str, format: str, place: Place) -> tuple[
             argument=name,
         )
     return fields, text
+
+
+def _outside_texts(content: bytes) -> "np.ndarray[Any, np.dtype[np.int64]]":
+    """Return how often each byte is outside of the texts of JSON."""
+    plain = content.replace(b"\\\\", b"").replace(b'\\"', b"")
+    counts, within = np.zeros(256, dtype=np.int64), False
+    for begin in range(0, len(plain), _PART):
+        part = np.frombuffer(plain, dtype=np.uint8, count=min(_PART, len(plain) - begin), offset=begin)
+        texts = np.logical_xor.accumulate(part == ord('"')) ^ within
+        counts += np.bincount(part[~texts], minlength=256)
+        within = bool(texts[-1])
+    return counts
 
 
 def other_version(fields: Mapping[str, Any]) -> str:

@@ -80,6 +80,7 @@ class RequestFile:
     version: str = __version__
     recipe: int | None = field(default_factory=recipe.written)
     signature: FileSignature | None = None
+    _sha256: list[str] = field(init=False, default_factory=list, compare=False)
 
     def __post_init__(self) -> None:
         """Refuse what no request has."""
@@ -124,8 +125,10 @@ class RequestFile:
 
     @property
     def sha256(self) -> str:
-        """The name of the request: that of all but its signature."""
-        return hashlib.sha256(codec.dumps(self._fields()).encode()).hexdigest()
+        """The name of the request: that of all but its signature. It is computed once: of 60 MB in a second."""
+        if not self._sha256:
+            self._sha256.append(hashlib.sha256(codec.dumps(self._fields()).encode()).hexdigest())
+        return self._sha256[0]
 
     @property
     def statement(self) -> dict[str, str]:

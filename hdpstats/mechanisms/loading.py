@@ -18,7 +18,7 @@ from hdpstats._base.errors import MechanismError
 from hdpstats.families.regression.one_pass import without_covariates
 from hdpstats.formulas.design import pieces, whiten_columns
 from hdpstats.losses.logistic import logistic_residual
-from hdpstats.mechanisms.description.one_pass import add_stored
+from hdpstats.mechanisms.description.one_pass import add_pairs, add_stored
 from hdpstats.mechanisms.description.people import number_in_units, square_in_units
 from hdpstats.mechanisms.score_sums import clipped
 from hdpstats.schema.stored_columns import addresses_of, clip_numbers, mark_missing
@@ -130,11 +130,19 @@ def _sums() -> None:
     )
 
 
+def _pairs() -> None:
+    """Run the loop that sums products of pairs of columns."""
+    cells, place = np.zeros(1), np.zeros((1, 2), dtype=np.int64)
+    sums = np.zeros(1, dtype=np.int64)
+    add_pairs(addresses_of([cells]), np.ones((1, 2)), 1.0, place, 1.0, cells, np.zeros((1, 1)), sums)
+
+
 _LOOPS = {
     Loops.REGRESSIONS: _regressions,
     Loops.SCORES: _scores,
     Loops.HAZARDS: _hazards,
     Loops.DESCRIPTIONS: _descriptions,
     Loops.SUMS: _sums,
+    Loops.PAIRS: _pairs,
 }
 _IN_FILES = {Loops.REGRESSIONS: _regressions_in_files, Loops.DESCRIPTIONS: _sums}

@@ -71,18 +71,23 @@ class Pairs:
 
     def of(self, features: FloatArray) -> FloatArray:
         """Return the products (kp, ...) of features (k, ...), cut as they were."""
-        found = np.empty((len(self.known), *features.shape[1:]))
-        for pair in range(len(self.known)):
-            found[pair] = self._product(pair, *features[self.places[:, pair]])
+        found, factors = np.empty((len(self.known), *features.shape[1:])), dict[tuple[float, ...], FloatArray]()
+
+        def factor(side: int, pair: int) -> FloatArray:
+            """Return a factor of a pair; most columns are one of several pairs."""
+            place = self.places[side, pair]
+            key = place, self.centre[side, pair], self.unit[side, pair], self.known[pair].reach
+            if key not in factors:
+                factors[key] = self._factor(side, pair, features[place])
+            return factors[key]
+
+        for pair, product in enumerate(self.known):
+            found[pair] = product.of(factor(0, pair), factor(1, pair))
         return found
 
-    def _product(self, pair: int, *values: FloatArray) -> FloatArray:
-        product = self.known[pair]
-        first, second = (
-            np.clip((each - self.centre[side, pair]) / self.unit[side, pair], -product.reach, product.reach)
-            for side, each in enumerate(values)
-        )
-        return product.of(first, second)
+    def _factor(self, side: int, pair: int, values: FloatArray) -> FloatArray:
+        reach = self.known[pair].reach
+        return np.asarray(np.clip((values - self.centre[side, pair]) / self.unit[side, pair], -reach, reach))
 
     def both(self, products: FloatArray, shares: FloatArray) -> FloatArray:
         """Return shares of people (B, kj) who are of both levels of joint pairs.
@@ -92,9 +97,8 @@ class Pairs:
         """
         found = []
         for pair in np.flatnonzero(self.joint):
-            none, second, first, both = self._product(
-                int(pair), np.array([0.0, 0.0, 1.0, 1.0]), np.array([0.0, 1.0, 0.0, 1.0])
-            )
+            one, other = np.array([0.0, 0.0, 1.0, 1.0]), np.array([0.0, 1.0, 0.0, 1.0])
+            none, second, first, both = self.known[pair].of(self._factor(0, pair, one), self._factor(1, pair, other))
             p, q = shares[:, self.places[0, pair]], shares[:, self.places[1, pair]]
             rest = products[:, pair] - none * (1.0 - p - q) - first * p - second * q
             share = rest / (none + both - first - second)

@@ -35,6 +35,7 @@ import numpy as np
 from hdpstats._base.compiled import compiled
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.formulas import Design
+from hdpstats.public.squares import weighted_squares
 from hdpstats.raking.correlations import Pairs, mixing, pairs_of
 from hdpstats.raking.tilting import tilted_weights, tilts
 from hdpstats.records.averages import CohortMoment, CohortMoments, MomentKind
@@ -273,23 +274,22 @@ class RakedVariables:
     def _mixed(self, weights: FloatArray, means: FloatArray, variances: FloatArray, products: FloatArray) -> FloatArray:
         """Return `moved` numbers where some covariances are known."""
         features = np.column_stack([self.indicators, self.numbers])
-        k, first = features.shape[1], weights @ features
-        i, j = np.triu_indices(k)
-        covariance = np.empty((len(weights), k, k))
-        covariance[:, i, j] = weights @ (features[:, i] * features[:, j]) - first[:, i] * first[:, j]
-        covariance[:, j, i] = covariance[:, i, j]
+        first = weights @ features
+        squares = weighted_squares(features[None], weights[:, None])[:, 0]
         goal = np.concatenate([first[:, : self.pairs.indicators], means], axis=1)
         maps = mixing(
             self.pairs,
-            covariance,
+            squares - first[:, :, None] * first[:, None, :],
             deviations=np.sqrt(variances),
             wanted=self.pairs.covariances(products, goal),
         )
-        level = means - (first[:, None, :] @ maps)[:, 0]
-        moved = np.swapaxes(maps, 1, 2) @ features.T + level[:, :, None]
-        unit, centre = self.scale[None, :, None], self.centre[None, :, None]
-        low, high = (self.bounds * self.scale + self.centre)[:, None, :, None]
-        return np.ascontiguousarray(np.moveaxis(np.clip(moved * unit + centre, low, high), 1, 0))
+        level = (means - (first[:, None, :] @ maps)[:, 0]) * self.scale + self.centre
+        slopes = np.concatenate([maps * self.scale, level[:, None, :]], axis=1)
+        columns = np.vstack([features.T, np.ones(len(features))])
+        moved = np.moveaxis(slopes, 2, 0).reshape(-1, len(columns)) @ columns
+        moved = moved.reshape(len(self.scale), len(weights), len(features))
+        low, high = (self.bounds * self.scale + self.centre)[:, :, None, None]
+        return np.asarray(np.clip(moved, low, high, out=moved))
 
     def people(self, weights: FloatArray, numbers: FloatArray, at_risk: FloatArray) -> RakedPeople:
         """Return people of weights (B, n), numbers (kc, B, n) in the schema's unit and shares at risk (B, J)."""

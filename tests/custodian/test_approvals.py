@@ -159,7 +159,7 @@ def test_an_approval_that_cannot_be_written_leaves_nothing(place, monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setattr(approvals.os, "write", full)
-        with pytest.raises(hdp.ArgumentError, match="No space left"):
+        with pytest.raises(hdp.LedgerError, match="No space left"):
             approve(place.settings, place.request, by="Dr Bos", sha256=shown(place, analyst="ann"), analyst="ann")
     assert place.settings.approvals.read_text() == ""
     approve(place.settings, place.request, by="Dr Bos", sha256=shown(place, analyst="ann"), analyst="ann")
@@ -207,10 +207,10 @@ def test_approvals_that_cannot_be_read_approve_nothing(place, content):
     place.ask(*SIMPLE)
     place.settings.approvals.write_text(content, encoding="latin-1")
     place.settings.approvals.chmod(0o600)
-    with pytest.raises(hdp.ArgumentError, match="cannot be read"):
+    with pytest.raises(hdp.LedgerError, match="cannot be read"):
         place.answer(analyst="ann")
     place.settings.approvals.chmod(0o666)
-    with pytest.raises(hdp.ArgumentError, match="others than the owner may write"):
+    with pytest.raises(hdp.LedgerError, match="others than the owner may write"):
         place.answer(analyst="ann")
     assert place.spent == 0
 

@@ -185,7 +185,7 @@ def test_no_overrun_is_counted_while_settings_are_read_again(held, settings, tim
 def test_where_no_overrun_could_be_counted_nothing_is_charged(slots, held, settings):
     """SQLite writes nothing, and so meets no full disk, where a number is what it was."""
     Overruns(settings.overruns).add("ann")
-    with full_disk(), pytest.raises(hdp.SiteError, match=r"cannot be counted .* and space"):
+    with full_disk(), pytest.raises(hdp.LedgerError, match=r"cannot be counted .* and space"):
         slots.answer(histogram(), analyst="ann")
     assert held.ledger.spent.epsilon == 0
     slots.answer(histogram(), analyst="ann")

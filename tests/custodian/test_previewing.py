@@ -17,7 +17,7 @@ from hdpstats.custodian import overview, preview
 from hdpstats.custodian.analysis_time import AnalysisTime
 from hdpstats.custodian.answering import AnsweringSite
 from hdpstats.custodian.request_costs import CARRIED_AGAIN
-from hdpstats.exchange import RequestFile
+from hdpstats.exchange import RequestFile, files
 from hdpstats.exchange.questions import Question
 from hdpstats.ledger import Ledger
 from hdpstats.records import codec
@@ -186,6 +186,49 @@ def test_texts_that_do_not_end_are_gone_over_once(text):
     """Not once from each quotation mark on, which takes a processor a quarter of an hour for these."""
     with pytest.raises(hdp.ArgumentError, match="not a request file"):
         AnalysisTime(20.0).run(lambda: RequestFile.from_bytes(text.encode()))
+
+
+PARTS = {
+    "keys": "{" + ",".join(f'"{number:x}":0' for number in range(files.MOST_KEYS + 1)) + "}",
+    "one key": "{" + '"a":0,' * files.MOST_KEYS + '"a":0}',
+    "items": "[" + "0," * (files.MOST_ITEMS + 1) + "0]",
+    "lists": "[" + "[]," * files.MOST_CONTAINERS + "[]]",
+}
+
+
+@pytest.mark.parametrize("parts", PARTS)
+def test_too_many_parts_are_refused_unread(parts, monkeypatch):
+    """60 MB of keys took 11 s and 1.2 GB to read."""
+    read, content = [], PARTS[parts].encode()
+    monkeypatch.setattr(codec, "loads", read.append)
+    tracemalloc.start()
+    try:
+        with pytest.raises(hdp.ArgumentError, match="not a request file"):
+            RequestFile.from_bytes(content)
+        assert tracemalloc.get_traced_memory()[1] < len(content) + 32 * files._PART
+    finally:
+        tracemalloc.stop()
+    assert not read
+
+
+@pytest.mark.parametrize("text", ["a" * (files._PART - 13), '\\"', "\\\\", '\\\\\\"', "\u00e9"])
+def test_what_is_in_a_text_is_no_part(text, monkeypatch):
+    monkeypatch.setattr(files, "MOST_KEYS", 2)
+    monkeypatch.setattr(files, "MOST_ITEMS", 1)
+    monkeypatch.setattr(files, "MOST_CONTAINERS", 1)
+    label = (text + ":,[{") * (3 if text.startswith("a") else files._PART // 4)
+    content = f'{{"a":"{label}","format":"{text}:,"}}'
+    with pytest.raises(hdp.ArgumentError, match="has the format"):
+        RequestFile.from_bytes(content.encode())
+    with pytest.raises(hdp.ArgumentError, match="not a request file"):
+        RequestFile.from_bytes(content.replace('"}', '","b":0}').encode())
+
+
+def test_the_name_of_a_request_is_computed_once(monkeypatch):
+    asked, written = hdp.request(*SIMPLE[:2], STUDY, epsilon=0.5), []
+    monkeypatch.setattr(codec, "dumps", lambda value: written.append(value) or "{}")
+    assert asked.sha256 == asked.sha256
+    assert len(written) == 1
 
 
 def test_a_long_text_takes_no_more_memory_than_it_has_bytes():

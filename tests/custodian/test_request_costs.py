@@ -104,7 +104,7 @@ def test_a_line_that_is_none_is_noticed_among_others(place):
     whole = place.settings.request_costs.read_text()
     for damaged in (whole.replace("}", "", 1), whole.replace('"request"', '"reqvest"'), "\0" * 100 + "\n"):
         place.settings.request_costs.write_text(damaged + whole)
-        with pytest.raises(hdp.ArgumentError, match="cannot be read"):
+        with pytest.raises(hdp.LedgerError, match="cannot be read"):
             place.answer()
 
 
@@ -134,7 +134,7 @@ def test_what_is_refused_before_a_charge_is_taken_back(tmp_path, monkeypatch):
 def test_costs_that_cannot_be_read_stop_before_a_charge(place, content):
     place.ask(*SIMPLE)
     place.settings.request_costs.write_text(content, encoding="latin-1")
-    with pytest.raises(hdp.ArgumentError, match="cannot be read"):
+    with pytest.raises(hdp.LedgerError, match="cannot be read"):
         place.answer()
     assert place.spent == 0
 
@@ -180,7 +180,7 @@ def test_zeros_over_whole_lines_are_no_torn_end(place, lines):
         whole = path.read_bytes()
         kept = b"".join(whole.splitlines(keepends=True)[:-lines])
         path.write_bytes(kept + b"\0" * (len(whole) - len(kept)))
-        with pytest.raises(hdp.ArgumentError, match="cannot be read"):
+        with pytest.raises(hdp.LedgerError, match="cannot be read"):
             place.answer(by="Dr Bos")
         path.write_bytes(whole)
     assert place.spent == 2
@@ -222,6 +222,6 @@ def test_costs_that_others_may_write_are_not_believed(place):
     place.ask(*SIMPLE)
     place.settings.request_costs.touch()
     place.settings.request_costs.chmod(0o666)
-    with pytest.raises(hdp.ArgumentError, match="may write"):
+    with pytest.raises(hdp.LedgerError, match="may write"):
         place.answer()
     assert place.spent == 0

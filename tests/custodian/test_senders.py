@@ -97,7 +97,7 @@ def test_a_key_of_two_analysts_is_nobodys(tmp_path, keys):
 def test_a_key_that_others_may_replace_is_not_read(place, keys):
     place.ask(*SIMPLE, key=keys["ann"][0])
     keys["ann"][1].chmod(0o666)
-    with pytest.raises(hdp.ArgumentError, match="others than the owner may write"):
+    with pytest.raises(hdp.LedgerError, match="others than the owner may write"):
         place.answer()
 
 

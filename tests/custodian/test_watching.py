@@ -3,9 +3,12 @@
 import errno
 import json
 import os
+import shutil
 import signal
 import stat
 import sys
+import types
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from fractions import Fraction
 
@@ -13,14 +16,24 @@ import pytest
 import yaml
 
 import hdpstats.api as hdp
-from hdpstats.custodian import SiteSettings, answering, approvals, approve, overview, preview, request_costs, watching
+from hdpstats.custodian import (
+    SiteSettings,
+    answering,
+    approvals,
+    approve,
+    note,
+    overview,
+    preview,
+    request_costs,
+    watching,
+)
 from hdpstats.custodian.answering import ENDED
 from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.files import append_line
 from hdpstats.custodian.request_costs import CARRIED_AGAIN
 from hdpstats.custodian.watching import Watch
-from hdpstats.exchange import RequestFile, questions, read_result
-from hdpstats.ledger import Ledger, SigningKey
+from hdpstats.exchange import ReleaseFile, RequestFile, questions, read_result
+from hdpstats.ledger import Ledger, SigningKey, VerifyingKey
 from hdpstats.sites import LocalSite
 from hdpstats.sites.site import HeldData
 from tests import forked
@@ -474,17 +487,6 @@ def test_what_an_outbox_that_is_away_did_not_take_is_put_there_when_it_is_back(p
     assert read_result(release, asked).to_json()
 
 
-def test_a_ledger_that_is_away_refuses_no_request_for_good(place):
-    asked, release = place.put("one.json")
-    watch, ledger = place.watch(), place.file.with_name("ledger.db")
-    ledger.rename(ledger.with_name("away.db"))
-    watch.sweep()
-    refused = release.with_name(f"{asked.sha256}.refused.json")
-    assert json.loads(refused.read_text())["error"] == "ledger"
-    ledger.with_name("away.db").rename(ledger)
-    assert (watch.sweep(), release.exists(), refused.exists(), place.spent) == (1, True, False, 0.5)
-
-
 def test_a_ledger_that_is_away_takes_no_place_of_a_refusal_that_holds(place):
     asked, release = place.put("one.json", ("describe", ["x", "g"], {"epsilon": 3}))
     place.watch().sweep()
@@ -496,6 +498,119 @@ def test_a_ledger_that_is_away_takes_no_place_of_a_refusal_that_holds(place):
     assert json.loads(refused.read_text())["error"] == "insufficient-budget"
     ledger.with_name("away.db").rename(ledger)
     assert (watch.sweep(), place.spent, refused.exists()) == (0, 0, True)
+
+
+OPEN, FOLDER, GARBAGE, AWAY = "others may write it", "it is a folder", "it is something else", "it is away"
+
+
+@contextmanager
+def unusable(path, how):
+    """Let a file of the site be what it cannot use, and then what it was."""
+    away = path.with_name(f"{path.name}.away")
+    if how is OPEN:
+        shutil.copy(path, away)
+        path.chmod(0o666)
+    else:
+        path.rename(away)
+    if how is FOLDER:
+        path.mkdir()
+    elif how is GARBAGE:
+        path.write_bytes(b"no such file\n")
+    try:
+        yield
+    finally:
+        path.rmdir() if how is FOLDER else path.unlink(missing_ok=True)
+        away.rename(path)
+
+
+FAULTS = [
+    *((name, how) for name in ("site.answering.lock", "site.overruns.db", "heads/head.json") for how in (FOLDER,)),
+    *((name, how) for name in ("site.approvals.jsonl", "site.request-costs.jsonl") for how in (OPEN, FOLDER, GARBAGE)),
+    *((name, GARBAGE) for name in ("site.overruns.db", "heads/head.json", "ledger.db", "ann.pub", "bob.pub")),
+    *((name, OPEN) for name in ("site.answering.lock", "ann.pub")),
+    *((name, AWAY) for name in ("site.approvals.jsonl", "site.overruns.db", "ledger.db", "ann.pub", "bob.pub")),
+    ("ledger.db", FOLDER),
+]
+
+
+@pytest.fixture
+def whole(tmp_path):
+    """A watched site that keeps all that a site can keep, and has answered once."""
+    (tmp_path / "heads").mkdir(mode=0o700)
+    tmp_path.chmod(0o700)
+    keys = {name: SigningKey.generate().write(tmp_path / name) for name in ("ann", "bob", "site")}
+    public = {name: str(keys[name][1]) for name in ("ann", "bob")}
+    place = Folders(
+        tmp_path,
+        **CAPPED,
+        requests={"keys": public, "approval": "required"},
+        heads={"file": "heads/head.json"},
+        signing={"key": "site.key"},
+    )
+    note(place.settings)
+    for number in range(2):
+        place.put(f"{number}.json", ("describe", ["x"], {"epsilon": 0.25, "replicate": number + 1}), key=keys["ann"][0])
+        place.approve(place.inbox / "ann" / f"{number}.json")
+    later = place.inbox / "ann" / "1.json"
+    later.rename(later.with_suffix(".later"))
+    watch = place.watch()
+    assert watch.sweep() == 1
+    later.with_suffix(".later").rename(later)
+    return place, watch
+
+
+@pytest.mark.parametrize(("name", "how"), FAULTS, ids=lambda value: value.replace(" ", "-"))
+def test_what_the_site_cannot_use_of_its_own_refuses_no_request(whole, name, how):
+    place, watch = whole
+    before = answers(place)
+    with unusable(place.file.parent / name, how):
+        assert (watch.sweep(), watch.sweep(), answers(place)) == (0, 0, before)
+    assert watch.sweep() == 1
+    assert (place.spent, len(place.ledger.history()), len(answers(place))) == (0.5, 2, 2)
+    assert not [each for each in answers(place) if "refused" in each]
+
+
+def test_a_folder_of_the_state_that_others_may_write_refuses_no_request(whole):
+    place, watch = whole
+    before = answers(place)
+    place.file.parent.chmod(0o777)
+    assert (watch.sweep(), answers(place)) == (0, before)
+    place.file.parent.chmod(0o700)
+    assert (watch.sweep(), place.spent) == (1, 0.5)
+
+
+def test_a_signing_key_is_read_when_the_watch_starts(whole):
+    place, watch = whole
+    with unusable(place.file.with_name("site.key"), GARBAGE):
+        assert (watch.sweep(), place.spent) == (1, 0.5)
+    for name in answers(place):
+        key = place.file.with_name("site.pub")
+        ReleaseFile.read(place.outbox / name).check_signature(VerifyingKey.read(key))
+
+
+def test_a_ledger_that_is_away_after_a_first_answer_cuts_no_answer_off(place, monkeypatch):
+    _, release = place.put("fit.json", ("logit", QUESTIONS["logit"][1], {"epsilon": 0.5}))
+    ask = answering.Exchange._ask
+
+    def away(self, *given):
+        ask(self, *given)
+        raise hdp.LedgerError("it is away")
+
+    watch = place.watch()
+    with monkeypatch.context() as patched:
+        patched.setattr(answering.Exchange, "_ask", away)
+        assert (watch.sweep(), answers(place), place.spent > 0) == (0, [], True)
+    spent = place.spent
+    assert (watch.sweep(), release.exists(), place.spent) == (1, True, spent)
+
+
+def test_a_fault_of_the_system_refuses_no_request(place, monkeypatch):
+    _, release = place.put("one.json")
+    watch = place.watch()
+    with monkeypatch.context() as patched:
+        patched.setattr(questions.Question, "ask", full_disk)
+        assert (watch.sweep(), watch.sweep(), answers(place), place.spent) == (0, 0, [], 0)
+    assert (watch.sweep(), release.exists()) == (1, True)
 
 
 def test_a_request_that_ends_each_process_does_not_keep_the_others(place, monkeypatch):
@@ -549,19 +664,58 @@ def test_who_ends_processes_comes_after_the_others(place, monkeypatch):
     assert place.spent == pytest.approx(0.3)
 
 
-def test_files_of_the_site_that_cannot_be_used_refuse_no_request(tmp_path, monkeypatch):
-    place = Folders(tmp_path, requests={"approval": "required"})
-    _, release = place.put("one.json")
-    place.approve(place.inbox / "ann" / "one.json", by="Dr Bos")
-    watch, approvals = place.watch(), place.settings.approvals
-    good = approvals.read_text()
-    approvals.write_text(good[:-5])  # as it is while somebody edits it
-    assert (watch.sweep(), answers(place)) == (0, [])
-    approvals.write_text(good)
+def ended_once(place, monkeypatch, *, ago):
+    """Let a process have ended so many seconds ago while it answered a request of ann that never comes again."""
+    place.settings.answering.write_text(json.dumps({f"ann {'0' * 64}": [1, 1e9]}))
+    place.settings.answering.chmod(0o600)
+    monkeypatch.setattr(answering, "time", types.SimpleNamespace(time=lambda: 1e9 + ago))
+
+
+def test_however_many_others_send_who_is_kept_for_last_has_a_turn(place, monkeypatch):
+    ended_once(place, monkeypatch, ago=0)
+    now, seen, asking = [0.0], [], ("describe", ["x"])
+    place.put("a.json", (*asking, {"epsilon": 0.1}))
+    place.put("0.json", (*asking, {"epsilon": 0.1}), folder="bob")
+
+    def refusing(self, asked, *, analyst, carried, refused, before):
+        seen.append(analyst)
+        if len(seen) > 20:
+            watch.end()
+        now[0] += 600.0
+        if analyst == "bob":
+            number = len(seen)
+            place.put(f"{number}.json", (*asking, {"epsilon": 0.1, "replicate": number + 1}), folder="bob")
+        raise hdp.SiteError("not today")
+
+    monkeypatch.setattr(answering.Exchange, "answer", refusing)
+    watch = Watch(place.settings, place.inbox, place.outbox, prices=PRICES, clock=Clock(now=lambda: now[0]))
+    watch.sweep()
+    assert seen[:3] == ["bob", "ann", "bob"]
+
+
+@pytest.mark.parametrize(("ago", "expected"), [(3600, ["bob", "ann"]), (25 * 3600, ["ann", "bob"])])
+def test_nobody_is_kept_for_last_for_longer_than_a_day(place, monkeypatch, ago, expected):
+    ended_once(place, monkeypatch, ago=ago)
+    seen = []
+    for name in ("ann", "bob"):
+        place.put("a.json", ("describe", ["x"], {"epsilon": 0.1}), folder=name)
+
+    def refusing(self, asked, *, analyst, carried, refused, before):
+        seen.append(analyst)
+        raise hdp.SiteError("not today")
+
+    monkeypatch.setattr(answering.Exchange, "answer", refusing)
+    place.watch().sweep()
+    assert seen == expected
+
+
+def test_costs_that_cannot_be_written_refuse_no_request(whole, monkeypatch):
+    place, watch = whole
+    before = answers(place)
     with monkeypatch.context() as patched:
         patched.setattr(request_costs, "append_line", full_disk)
-        assert (watch.sweep(), place.spent, answers(place)) == (0, 0, [])
-    assert (watch.sweep(), release.exists()) == (1, True)
+        assert (watch.sweep(), place.spent, answers(place)) == (0, 0.25, before)
+    assert (watch.sweep(), place.spent) == (1, 0.5)
 
 
 def full_disk(*_, **__):
@@ -626,23 +780,6 @@ def test_a_folder_that_is_away_when_its_files_are_read_loses_none(place, monkeyp
     assert (watch.sweep(), release.exists()) == (1, True)
 
 
-def test_a_key_that_is_away_refuses_no_request(tmp_path):
-    tmp_path.chmod(0o700)
-    keys = {name: SigningKey.generate().write(tmp_path / name) for name in ("ann", "bob")}
-    place = Folders(tmp_path, **CAPPED, requests={"keys": {name: str(public) for name, (_, public) in keys.items()}})
-    _, release = place.put("one.json", key=keys["ann"][0])
-    watch = place.watch()
-    for name in keys:
-        public = tmp_path / f"{name}.pub"
-        text = public.read_text()
-        public.unlink()
-        assert (watch.sweep(), answers(place)) == (0, [])
-        public.write_text(text[:40])
-        assert (watch.sweep(), answers(place)) == (0, [])
-        public.write_text(text)
-    assert (watch.sweep(), release.exists()) == (1, True)
-
-
 def test_files_that_were_looked_at_take_nobodys_place(place, monkeypatch, caplog):
     monkeypatch.setattr(watching, "MOST_FILES", 3)
     for number in range(7):
@@ -688,7 +825,7 @@ def test_a_file_that_is_written_again_within_one_tick_is_another_one(place):
     watch.sweep()
     path.write_text("[" * 10)
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert [len(turn) for turn in watch._turns(set())] == [1]
+    assert [[len(turn) for turn in group] for group in watch._turns(set())] == [[1], []]
 
 
 def test_a_failure_of_one_request_is_in_the_log_and_others_go_on(place, monkeypatch):

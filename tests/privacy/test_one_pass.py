@@ -13,8 +13,10 @@ from hdpstats.families.regression.bounds import regression_person_loss
 from hdpstats.families.regression.one_pass import TILE, add_sizes
 from hdpstats.formulas import compile_design
 from hdpstats.formulas.design import PIECE
-from hdpstats.mechanisms.description import DescribedColumn
-from hdpstats.mechanisms.description.people import number_in_units, square_in_units, sums_of_stored
+from hdpstats.mechanisms.description import DescribedColumn, DescribedPairs
+from hdpstats.mechanisms.description.one_pass import sums_of_pairs
+from hdpstats.mechanisms.description.people import in_units, number_in_units, square_in_units, sums_of_stored
+from hdpstats.records.averages import CentredColumn
 from hdpstats.records.geometry import LARGEST
 from hdpstats.records.model import RegressionModel
 from hdpstats.schema import cell_maps
@@ -206,3 +208,19 @@ def test_a_dictionary_of_texts_is_read_by_its_entries() -> None:
             cell_maps.codes(array, levels=kind.levels).tolist() == cell_maps.codes(series, levels=kind.levels).tolist()
         )
         assert kind.admit(array).values.tolist() == [1, 0, 0, 1, 0]
+
+
+@pytest.mark.parametrize("rows", [0, 1, 255, 256, 257, ROWS])
+def test_sums_of_pairs_are_those_of_their_features(rows: int) -> None:
+    rng = np.random.default_rng(6)
+    values = {"a": rng.choice([-9.0, -1.0, 0.0, 0.3, 2.0, 9.0], rows), "b": rng.normal(0, 2, rows)}
+    values["k"] = rng.integers(0, 3, rows)
+    weights = rng.choice([0.0, 0.3, 1.0], rows)
+    columns = [CentredColumn(name="a", centre=0.1, unit=1.5), CentredColumn(name="b", centre=-0.2, unit=0.7)]
+    columns += [CentredColumn(name="k", centre=0.4, unit=0.5, level=level) for level in (0, 1)]
+    pairs = DescribedPairs(columns=tuple(columns), reach=2.5, largest=3.0)
+    factors = [each.of(values[each.name], reach=2.5) for each in columns]
+    products = [np.clip(factors[j] * factors[k] / 6.0, -0.5, 0.5) for j, k in pairs.places]
+    expected = [int(in_units(weights * each).sum()) for each in products]
+    assert sums_of_pairs(values, pairs, weights).tolist() == expected
+    assert rows < 255 or all(expected)

@@ -13,7 +13,7 @@ import numpy as np
 from hdpstats._base.compiled import compiled
 from hdpstats._base.intrinsics import ROUNDER, ROUNDER_BITS, bits_of, double_at
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
-from hdpstats.mechanisms.description import UNITS, DescribedColumn
+from hdpstats.mechanisms.description import UNITS, DescribedColumn, DescribedPairs
 from hdpstats.schema.cell_maps import is_none, within
 from hdpstats.schema.columns import NumericColumn
 from hdpstats.schema.stored_columns import StoredColumns, addresses_of, plain
@@ -96,6 +96,56 @@ def add_stored(addresses: IntArray, limits: FloatArray, flags: BoolArray, weight
                 squares += whole(weight * (_square((place - centre) / far) - 0.5))
         sums[j, 0] += places
         sums[j, 1] += squares
+
+
+def sums_of_pairs(values: Mapping[str, FloatArray | IntArray], pairs: DescribedPairs, weights: FloatArray) -> IntArray:
+    """Return the sums of the features of pairs in units: the integers of people (n,) added, 0 of people of weight 0."""
+    columns = pairs.columns
+    numbers = [
+        plain(np.asarray(values[of.name] if of.level is None else values[of.name] == of.level, dtype=np.float64))
+        for of in columns
+    ]
+    sums = np.zeros(len(pairs.places), dtype=np.int64)
+    add_pairs(
+        addresses_of(numbers),
+        np.array([(of.centre, of.unit) for of in columns], dtype=np.float64),
+        pairs.reach,
+        np.array(pairs.places, dtype=np.int64),
+        2.0 * pairs.largest,
+        np.require(weights, np.float64, ["C", "W"]),
+        np.empty((len(columns), _TOGETHER)),
+        sums,
+    )
+    return sums
+
+
+_TOGETHER = 256
+"""People whose factors stay in the processor's cache until all of their pairs are added."""
+
+
+@compiled
+def add_pairs(
+    addresses: IntArray,
+    units: FloatArray,
+    reach: float,
+    places: IntArray,
+    scale: float,
+    weights: FloatArray,
+    factors: FloatArray,
+    sums: IntArray,
+) -> None:
+    """Add the features of pairs of columns to ``sums``; centres and units are ``units`` (k, 2)."""
+    for start in range(0, len(weights), _TOGETHER):
+        weight = weights[start : start + _TOGETHER]
+        for k in range(len(addresses)):
+            centre, unit = units[k]
+            for i in range(len(weight)):
+                factors[k, i] = min(max((double_at(addresses[k], start + i) - centre) / unit, -reach), reach)
+        for place in range(len(places)):
+            first, second, total = factors[places[place, 0]], factors[places[place, 1]], np.int64(0)
+            for i in range(len(weight)):
+                total += whole(weight[i] * min(max(first[i] * second[i] / scale, -0.5), 0.5))
+            sums[place] += total
 
 
 @compiled

@@ -30,7 +30,7 @@ from hdpstats.families.overlap_weights import weights_of
 from hdpstats.families.several_rows import row_weights, total_weight
 from hdpstats.formulas import Design
 from hdpstats.mechanisms.description import UNITS, DescribedColumn, DescriptionQuery, RowsOfPerson
-from hdpstats.mechanisms.description.one_pass import sums_of_mapped, sums_of_stored, whole
+from hdpstats.mechanisms.description.one_pass import sums_of_mapped, sums_of_pairs, sums_of_stored, whole
 from hdpstats.schema.persons import first_rows
 from hdpstats.schema.stored_columns import StoredColumns
 from hdpstats.schema.table import AdmittedTable
@@ -414,8 +414,8 @@ def sums_of(query: DescriptionQuery, people: DescribedPeople) -> IntArray:
         return [totals(people.group, feature, query.groups + 1)[:-1] for feature in features]
 
     in_one_pass: Mapping[str, IntArray] = {}
+    counted = np.where(people.group == 0, people.weights, 0.0)
     if query.groups == 1:
-        counted = np.where(people.group == 0, people.weights, 0.0)
         if people.stored is not None:
             in_one_pass = sums_of_stored(people.stored, query.columns, counted)
         elif sums_in_one_pass(query) and len(counted) >= SMALLEST_COMPILED:
@@ -429,7 +429,11 @@ def sums_of(query: DescriptionQuery, people: DescribedPeople) -> IntArray:
         else:
             sums += added(_of_value(column, people))
     sums += added(_of_times(query, people))
-    sums += added(_of_pairs(query, people)) + added(_of_rows(query, people))
+    if query.pairs is not None and query.groups == 1 and people.rows is None and len(counted) >= SMALLEST_COMPILED:
+        sums += list(sums_of_pairs(people.cells, query.pairs, counted)[:, None])
+    else:
+        sums += added(_of_pairs(query, people))
+    sums += added(_of_rows(query, people))
     return np.array(sums, dtype=np.int64).T.ravel()
 
 

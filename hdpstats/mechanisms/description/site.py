@@ -148,7 +148,7 @@ class PreparedDescription(Prepared):
     def loops(self) -> frozenset[Loops]:
         """Those over features, and those of a fit that may follow: see `PreparedCount`."""
         features = Loops.SUMS if sums_in_one_pass(self.query) else Loops.DESCRIPTIONS
-        return frozenset({features, Loops.REGRESSIONS})
+        return frozenset({features, Loops.REGRESSIONS} | ({Loops.PAIRS} if self.query.pairs else set()))
 
     def work(self, rows: int) -> Operations:
         """Return what so many rows take at most: a few operations for each sum of a group, and for each table."""
