@@ -91,6 +91,10 @@ class NothingCharged(LedgerError):  # noqa: N818  (what a caller needs to know o
     """A ledger is not written: its kept head cannot be read, the ledger is behind it, or a disk has no room."""
 
 
+class ChargedMeanwhile(NothingCharged):
+    """A request was charged by somebody else since it was looked at how often it has been; nothing was charged now."""
+
+
 class ChargedAgain(UserWarning):
     """A release was charged more than once: a process that computed it before ended without recording it."""
 

@@ -15,16 +15,20 @@ answered. The costs of its queries by their proofs, those that depend on what wa
 before each charge, over all exchanges in which the request came (`hdpstats.custodian.request_costs`), and never exceed
 what the request says in all (`hdpstats.exchange.questions.Question.most`), which is what
 `hdpstats.custodian.previewing` shows and an approval is for. What the analyst's cap is charged besides, as others were
-charged in vain for a query, is charged under an approval that says how often alone. A query that was charged and has no
-release, as its process ended, is charged once more only under an approval that was given since; where nobody need
-approve, as often as it comes from its custodian, and `CARRIED_AGAIN` times where a carrier or a folder brings it: a
-carrier could end the process each time, and a query that takes more memory than there is does. What is brought so and
+charged in vain for a query, is charged under an approval that says how often alone. Where queries of a request were
+charged and have no release, as a process ended, it is charged further only under an approval that was given since;
+where nobody need approve, as often as it comes from its custodian, and with `CARRIED_AGAIN` such charges of all its
+queries at most where a carrier or a folder brings it: a carrier could end the process each time, with other files of
+other sites, and a query that takes more memory than there is does. A query whose noise this process still has goes on
+under its charge, which charges nothing. How often a query was charged in vain is looked at before its charge and
+compared within it: what others are charged meanwhile on the same ledger is covered by nothing. What is brought so and
 was charged for other data, at another version of them alone, or under other terms (``n_max``, ``max_rows_per_unit``),
 is not charged at these before somebody approves it: old files come again.
 
 Processes that answer files for one site take turns (``site.answering.lock`` beside the other state). What a carrier or
-a folder brings and ended `ENDED` processes that answered it is refused, so that those started anew come to the others;
-in each round of a folder they look at the requests of analysts first for whom none ended for a day (`kept_for_last`).
+a folder brings and ended `ENDED` processes that answered it, or that read it in a folder, is refused, so that those
+started anew come to the others; in each round of a folder they look at the requests of analysts first for whom none
+ended for a day (`kept_for_last`).
 """
 
 import json
@@ -32,15 +36,15 @@ import math
 import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final, final
 
 import pandas as pd
 
-from hdpstats._base.errors import ArgumentError, HdpError, LedgerError, SiteError
+from hdpstats._base.errors import ArgumentError, ChargedMeanwhile, HdpError, LedgerError, SiteError
 from hdpstats._base.new_files import check_new, new_file
 from hdpstats._base.work import Prices
 from hdpstats.custodian import log
@@ -58,7 +62,6 @@ from hdpstats.custodian.request_costs import (
     RequestCosts,
     affords_all,
     affords_quota,
-    charges_besides,
     left_to_account,
     owed_second,
     query_sha256,
@@ -69,6 +72,7 @@ from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.timing import Overruns, Slots
 from hdpstats.exchange import ReleaseFile, RequestFile
 from hdpstats.exchange.questions import Question
+from hdpstats.exchange.release_file import CHARGED
 from hdpstats.exchange.weighted_people import CountingSite, longest_text
 from hdpstats.ledger import Ledger, SignatureError, SigningKey
 from hdpstats.privacy.budget import total
@@ -88,12 +92,9 @@ class Chargeable:
     Attributes
     ----------
     again : int or None
-        How many charges in vain it may have; None for any number.
-    vain : mapping of str to int
-        How many of them are of one query alone, by its SHA-256: what it did not need when it was released, as it was
-        only being computed, is no other query's.
-    besides : mapping of str to int
-        How many charges that others made in vain the analyst may be charged too, by the SHA-256 of a query.
+        How many charges in vain all of its queries may have together without an approval; None for any number.
+    approval : Approval or None
+        Who approved how many of each query, those that others made among them.
     waits : str
         Why nothing is charged before somebody approves it; empty where something may be.
     old : str
@@ -101,10 +102,13 @@ class Chargeable:
     """
 
     again: int | None
-    besides: Mapping[str, int]
-    vain: Mapping[str, int] = field(default_factory=dict)
+    approval: Approval | None
     waits: str = ""
     old: str = ""
+
+    def covers(self, vain: Mapping[str, int]) -> bool:
+        """Whether somebody approved so many charges in vain, by the SHA-256 of a query."""
+        return self.approval is not None and self.approval.covers(vain)
 
 
 REFUSED_BEFORE: Final = (
@@ -130,14 +134,14 @@ class AnsweringSite(CountingSite):
         analyst: str,
         slots: Slots,
         costs: RequestCosts,
-        chargeable: "Chargeable",
+        chargeable: Chargeable,
         question: Question,
+        joint: bool,
     ) -> None:
         self.time = AnalysisTime(settings.limits.analysis)
         self._site, self._limits, self._slots, self._analyst = site, settings.limits, slots, analyst
         self._permissions = settings.analysts[analyst]
-        self._costs, self._chargeable, self._in_vain, self._question = costs, chargeable, 0, question
-        self._not_needed = 0
+        self._costs, self._chargeable, self._question, self._joint = costs, chargeable, question, joint
         self.answers: dict[str, tuple[Query, Release]] = {}
         self.refusal: BaseException | None = None
         self._later: RequestRefused | None = None
@@ -223,48 +227,39 @@ class AnsweringSite(CountingSite):
         self._check_allowed(asked, self._site.columns(asked, analyst=self._analyst))
         release = self._site.received(asked, analyst=self._analyst)
         if release is None:
-            self._check_approved(asked)
-            try:
-                self._slots.answer(asked, analyst=self._analyst)
-            except Exception:
-                self._take_back(asked)
-                raise
+            self._charge(asked)
             release = self._site.received(asked, analyst=self._analyst)
         if release is None:
             raise SiteError("the ledger does not have what was released; see hdpstats ledger verify")
         self._costs.add(asked, total(release.events), charged=False)
-        in_vain = 0 if release.entry is None else release.entry.attempt - 1
-        self._in_vain += in_vain
-        self._not_needed += max(self._chargeable.vain.get(query_sha256(asked), 0) - in_vain, 0)
         return release
 
-    def _check_approved(self, query: Query) -> None:
-        """Refuse what would go beyond what the request says, and what was approved, before it is charged."""
+    def _charge(self, query: Query) -> None:
+        """Have a query charged and computed, at no more charges in vain than were looked at before."""
+        while True:
+            in_vain = self._check_approved(query)
+            try:
+                self._slots.answer(query, analyst=self._analyst, in_vain=in_vain)
+            except ChargedMeanwhile:  # over a network
+                continue
+            except Exception:
+                self._take_back(query)
+                raise
+            return
+
+    def _check_approved(self, query: Query) -> int:
+        """Refuse what would go beyond what the request says, and what was approved, before it is charged.
+
+        Return how many charges of the query have no release then.
+        """
         if self._later is not None:
             raise self._later
         allowed, analyst = self._chargeable, self._analyst
         waits = allowed.waits or (allowed.old if allowed.old and self._costs.is_old(query) else "")
         if waits:
             raise NotApproved(waits, argument="approve")
-        in_vain = self._in_vain + self._site.in_vain(query)
-        if allowed.again is not None and in_vain + self._not_needed > allowed.again:
-            raise NotApproved(
-                "approve must be given anew: a query of it was charged before and has no release; its answer is "
-                "computed by another process, or was interrupted, and going on charges it once more. See --dry-run. "
-                "Nothing was charged for it now",
-                argument="approve",
-                computed=True,
-            )
+        in_vain, others = self._check_in_vain(query)
         shared = self._site.received(query) is not None
-        others = charges_besides(self._site.owed(query, analyst=analyst), shared=shared)
-        if others > allowed.besides.get(query_sha256(query), 0):
-            raise NotApproved(
-                f"approve must be given for what the analyst is charged besides (--approve NAME --sha256 HEX): others "
-                f"were charged {others} times in vain for a query of this request, and who receives it is charged as "
-                "much too, more than the request says. See --dry-run. Nothing was charged for it now",
-                argument="approve",
-                computed=True,
-            )
         answered = [each for each, _ in self.answers.values()]
         ledger = self._site.ledger
         if self._question.second is not None:
@@ -279,11 +274,44 @@ class AnsweringSite(CountingSite):
         if not affords_quota(ledger.left(analyst), later, self._limits):
             raise _refusal("quota")
         self._costs.add(query, self._site.cost(query, analyst=analyst), charged=True)
+        return in_vain
+
+    def _check_in_vain(self, query: Query) -> tuple[int, int]:
+        """Refuse a query where more charges of the request are in vain than were approved, or need no approval.
+
+        What others were charged in vain for the query always does. Return how many charges of it are in vain, and how
+        many of them were made for others.
+        """
+        allowed, ledger, terms, name = self._chargeable, self._site.ledger, str(self._site.terms), query_sha256(query)
+        vain = self._costs.in_vain(ledger.in_vain(terms), query)
+        others = ledger.in_vain(terms, self._analyst).get(name, 0)
+        number = vain.get(name, 0)
+        if number and self._site.held_charge(query) == number:  # going on charges nothing
+            vain[name] -= 1
+        why, every = "", sum(vain.values())
+        if allowed.again is not None and every > allowed.again and not allowed.covers(vain):
+            why = (
+                f"approve must be given anew: {every} charges of its queries have no release; an answer is computed by "
+                "another process, or was interrupted, and going on makes one more. See --dry-run. Nothing was charged "
+                "for it now"
+            )
+        elif others and not allowed.covers({name: vain.get(name, 0)}):
+            why = (
+                f"approve must be given for what the analyst is charged besides (--approve NAME --sha256 HEX): others "
+                f"were charged {others} times in vain for a query of this request, and who receives it is charged as "
+                "much too, more than the request says. See --dry-run. Nothing was charged for it now"
+            )
+        if not why:
+            return number, others
+        if self._joint and number:
+            self._costs.wait(query, self._site.cost(query, analyst=self._analyst))
+        raise NotApproved(why, argument="approve", computed=True)
 
     def _take_back(self, query: Query) -> None:
         """Forget the cost of a query that was refused, where nothing of it was charged."""
         with suppress(HdpError):
-            if not self._site.in_vain(query) and self._site.received(query, analyst=self._analyst) is None:
+            charged = query_sha256(query) in self._site.ledger.in_vain(str(self._site.terms))
+            if not charged and self._site.received(query, analyst=self._analyst) is None:
                 self._costs.take_back(query)
 
 
@@ -295,16 +323,25 @@ FIRST_CHARGED: Final = (
 
 
 def _with_first(refusal: BaseException, question: Question, site: "AnsweringSite") -> BaseException:
-    """Return a refusal, which says what was charged of the first of two questions."""
+    """Return a refusal, which says whether an earlier query was charged, and what of the first of two questions."""
     asked = [query for query, _ in site.answers.values()]
-    if question.second is None or question.owes_second(asked) or not isinstance(refusal, HdpError):
+    if not asked or not isinstance(refusal, HdpError):
         return refusal
-    return type(refusal)(f"{refusal}. {FIRST_CHARGED}", **refusal.facts)
+    is_of_second = question.second is not None and not question.owes_second(asked)
+    words = f"{refusal}. {FIRST_CHARGED}" if is_of_second else str(refusal)
+    return type(refusal)(words, **refusal.facts | {CHARGED: True})
 
 
 def is_of_site(error: HdpError) -> bool:
     """Whether the site's ledger or another file of its state cannot be used now, which is no fault of a request."""
     return isinstance(error, LedgerError) and not isinstance(error, SignatureError)
+
+
+def _fault(error: BaseException | None) -> Exception | None:
+    """Return the fault of the site that an error is: of its state, its system or its memory; None where it is none."""
+    if isinstance(error, OSError):  # what a request asks opens no file of its own
+        return StateError(f"state: the system fails ({log.cause(error)})", argument="state")
+    return error if isinstance(error, MemoryError) or (isinstance(error, HdpError) and is_of_site(error)) else None
 
 
 def _refusal(code: str, **numbers: float) -> HdpError:
@@ -314,7 +351,7 @@ def _refusal(code: str, **numbers: float) -> HdpError:
 
 
 ENDED: Final = 5
-"""How often processes may end while they answer what a carrier or a folder brings, before it is refused unread."""
+"""How often processes may end, or the site lack memory, for what a carrier or a folder brings, before it is refused."""
 
 _REMEMBERED: Final = 100
 _DAY: Final = 24 * 3600.0
@@ -324,14 +361,16 @@ _DAY: Final = 24 * 3600.0
 def taking_turns(settings: SiteSettings, sha256: str, analyst: str, *, most: float) -> Iterator[None]:
     """Run a block that no other process runs for the same site; it is open to others when this process ends.
 
-    The file of the lock says how often a process ended in the block for a request of an analyst, and when one began
-    last: one that takes more memory than there is must not end each process that is started anew, and so keep the
-    requests of others.
+    A folder's request is read, answered and written down in it: its SHA-256 is known before (`RequestName`). The file
+    of the lock says how often a process ended in the block for a request of an analyst, and when one began last: one
+    that takes more memory than there is must not end each process that is started anew, and so keep the requests of
+    others. A `MemoryError` that leaves the block counts as such an end.
 
     Raises
     ------
     SiteError
-        That was ``most`` times since the request was last answered or refused. Nothing was charged now.
+        That was ``most`` times since the request was last answered or refused: its code is "ended". Nothing was charged
+        now.
     StateError
         The file of the lock cannot be used.
     """
@@ -341,12 +380,18 @@ def taking_turns(settings: SiteSettings, sha256: str, analyst: str, *, most: flo
         ended, _ = begun.pop(request, (0, 0.0))
         if ended >= most:
             raise SiteError(
-                f"{ended} processes of the site ended while they answered this request: it may take more memory than "
-                "there is. Nothing was charged now; its custodian can have it answered (hdpstats site answer)"
+                f"{ended} processes of the site ended, or had not enough memory, while they read or answered this "
+                "request: it may take more memory than there is. Nothing was charged now; its custodian can have it "
+                "answered (hdpstats site answer)",
+                code="ended",
             )
-        _keep(number, begun | {request: (ended + 1, time.time())})
+        under_way = {request: (ended + 1, time.time())}
+        _keep(number, begun | under_way)
         try:
             yield
+        except MemoryError:
+            begun |= under_way
+            raise
         finally:
             _keep(number, begun)
 
@@ -372,9 +417,10 @@ def _begun(place: Path) -> dict[str, tuple[int, float]]:
 
 def _keep(number: int, begun: Mapping[str, tuple[int, float]]) -> None:
     """Keep the latest of them; where there is no room, nothing is remembered."""
+    content = json.dumps(dict(list(begun.items())[-_REMEMBERED:])).encode()
     with suppress(OSError):
         os.ftruncate(number, 0)
-        os.pwrite(number, json.dumps(dict(list(begun.items())[-_REMEMBERED:])).encode(), 0)
+        os.pwrite(number, content, 0)
 
 
 Beside = Callable[[Site], Mapping[str, Site]]
@@ -457,8 +503,8 @@ class Exchange:
         asked, analyst, public
             As in `answer`.
         carried
-            Whether a carrier or a folder brings it, and not its custodian, who knows what comes again and why. With
-            ``beside`` it is.
+            Whether a folder brings it, and not its custodian, who knows what comes again and why. Then whoever read it
+            has the turn (`taking_turns`). What comes with ``beside`` is brought by a carrier.
         refused
             Whether what is carried was refused before: it is charged once somebody approved it.
         beside, quorum
@@ -471,6 +517,8 @@ class Exchange:
         ------
         LedgerError
             The ledger or another file of the site's state (`StateError`) cannot be used now.
+        MemoryError
+            The site has not enough memory now, outside of the analyst's own code.
         FewerAnswers
             Its time was over, or its code failed, before it had asked for all that the earlier file has.
         ArgumentError
@@ -479,7 +527,8 @@ class Exchange:
             What the site raises; what was charged before stays charged, and the same request goes on from there.
         """
         brought = carried or beside is not None
-        with taking_turns(self.settings, asked.sha256, analyst, most=ENDED if brought else math.inf):
+        turn = taking_turns(self.settings, asked.sha256, analyst, most=ENDED if brought else math.inf)
+        with nullcontext() if carried else turn:
             most, terms = asked.question.most, self._site.terms
             costs = RequestCosts(self.settings, self.ledger, asked.sha256, analyst, most=most, terms=terms)
             answering = AnsweringSite(
@@ -489,33 +538,23 @@ class Exchange:
                 slots=self._slots,
                 costs=costs,
                 question=asked.question,
+                joint=beside is not None,
                 chargeable=self._chargeable(asked, analyst, costs, carried=brought, refused=refused),
             )
             sites, stopped = answering if beside is None else beside(answering), ""
             try:
                 with self._slots.request(analyst), asked.in_its_recipe():
                     answering.time.run(partial(self._ask, asked, sites, public, quorum))
-            except HdpError as error:
-                too_long = error.facts.get("code") == "too-long"
-                if not answering.answers or is_of_site(error) or (too_long and answering.refusal is not None):
-                    raise _with_first(
-                        error, asked.question, answering
-                    ) from None  # else reading the release file raises the same: it is about what was released
-                stopped = str(error)
-                if too_long:  # what was released leaves all the same, and whether more would be asked is not known
-                    log.write(request="file", sha256=asked.sha256, ended=stopped, answers=len(answering.answers))
-            except OSError as error:  # of the system: what a request asks opens no file of its own
-                raise StateError(f"state: the system fails ({log.cause(error)})", argument="state") from None
             except Exception as error:
-                if answering.refusal is not None or not answering.answers:
-                    raise SiteError(
-                        f"the question cannot be asked: its code fails ({log.cause(error)}). What was charged stays "
-                        "charged, and is handed out to the same request"
-                    ) from None
-                stopped = f"its code, after answers: {log.cause(error)}"
-                log.write(request="file", sha256=asked.sha256, failed=stopped)
+                fault = _fault(answering.refusal)  # whatever the code made of it, as that too few sites answered
+                if fault is None and not isinstance(error, MemoryError):  # the code's own is as any failure of it
+                    fault = _fault(error)
+                if fault is not None:
+                    raise _with_first(fault, asked.question, answering) from None
+                stopped = self._stopped(error, asked, answering)
             if answering.refusal is not None:  # which a study of several sites goes on without
-                raise _with_first(answering.refusal, asked.question, answering)
+                refusal = _fault(answering.refusal) or answering.refusal
+                raise _with_first(refusal, asked.question, answering)
         if stopped and len(answering.answers) < (before() or 0):
             raise FewerAnswers(f"{stopped}. The file of an earlier answer to this request has more, and stays as it is")
         if not stopped:
@@ -523,6 +562,32 @@ class Exchange:
         entries = [None if each.entry is None else each.entry.to_dict() for _, each in answering.answers.values()]
         log.write(request="file", sha256=asked.sha256, analyst=analyst, entries=entries)
         return self._file(asked, answering.answers)
+
+    def _stopped(self, error: Exception, asked: RequestFile, answering: AnsweringSite) -> str:
+        """Return why the analyst's own code stopped, where what was released leaves all the same.
+
+        Raises
+        ------
+        HdpError
+            Nothing was released, or the site refused what would be next.
+        """
+        if isinstance(error, HdpError):
+            too_long = error.facts.get("code") == "too-long"
+            if not answering.answers or (too_long and answering.refusal is not None):
+                raise _with_first(
+                    error, asked.question, answering
+                ) from None  # else reading the release file raises the same: it is about what was released
+            if too_long:  # whether more would be asked is not known
+                log.write(request="file", sha256=asked.sha256, ended=str(error), answers=len(answering.answers))
+            return str(error)
+        if answering.refusal is not None or not answering.answers:
+            raise SiteError(
+                f"the question cannot be asked: its code fails ({log.cause(error)}). What was charged stays "
+                "charged, and is handed out to the same request"
+            ) from None
+        stopped = f"its code, after answers: {log.cause(error)}"
+        log.write(request="file", sha256=asked.sha256, failed=stopped)
+        return stopped
 
     def _ask(
         self, asked: RequestFile, sites: Site | Mapping[str, Site], public: pd.DataFrame | None, quorum: int | None
@@ -542,11 +607,10 @@ class Exchange:
         """
         needed = needed_approval(self.settings, self._site, asked, analyst)
         approval = self.approval(asked.sha256, analyst) if needed is None else needed
-        besides, vain = ({}, {}) if approval is None else (approval.besides, approval.vain)
         if needed is not None or not carried:
-            return Chargeable(again=None if needed is None else needed.again, besides=besides, vain=vain)
+            return Chargeable(again=None if needed is None else 0, approval=approval)
         if approval is not None:
-            return Chargeable(again=max(CARRIED_AGAIN, approval.again), besides=besides, vain=vain)
+            return Chargeable(again=CARRIED_AGAIN, approval=approval)
         old = (
             f"approve must name who approves this request for version {self.ledger.version} of the data, "
             f"{self._site.terms}: it, or a query of it, was charged {OTHER_DATA}, and an old file may have come again "
@@ -554,7 +618,7 @@ class Exchange:
             "another replicate"
         )
         waits = old if costs.only_of_other_data else REFUSED_BEFORE if refused else ""
-        return Chargeable(again=CARRIED_AGAIN, besides=besides, waits=waits, old=old)
+        return Chargeable(again=CARRIED_AGAIN, approval=None, waits=waits, old=old)
 
     def _file(self, asked: RequestFile, answers: Mapping[str, tuple[Query, Release]]) -> ReleaseFile:
         made = ReleaseFile(request_sha256=asked.sha256, facts=self._site.facts, answers=tuple(answers.values()))

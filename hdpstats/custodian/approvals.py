@@ -12,12 +12,10 @@ An approval is one line of JSON in ``site.approvals.jsonl`` beside the other sta
   or what is written to a log may change afterwards, and so may keys: they show who asks and who answers;
 * what the request may cost in all (``epsilon``, ``delta``), which every later query is held to before it is charged
   (`hdpstats.custodian.answering`);
-* so many charges made in vain (``again``), of answers that were interrupted between their charge and their release:
-  what goes on then is charged once more, and needs another approval. Those of the query that it asks first then are
-  counted by that query (``vain``): it may only be being computed, and what it does not need is no other query's;
-* so many charges of the query that it asks first then that others made in vain (``besides``, by the SHA-256 of a
-  query): who receives the release is charged them too, and so more than his request says. Further ones, and those of a
-  later query, need another approval.
+* so many charges that each of its queries has in vain (``vain``, by the SHA-256 of a query), be it that an answer was
+  interrupted between its charge and its release, or that others were charged: what goes on then is charged once more,
+  and who receives the release is charged all of them, and so more than his request says. Further ones need another
+  approval. What a query does not need, as it was only being computed, is no other query's.
 
 It stays. To take one back, delete its line while nothing is answered. A last line that was not written to its end, as
 the power was cut, approves nothing, and the next one is written in its place.
@@ -43,6 +41,9 @@ from hdpstats.sites import Site
 
 REQUIRED: Final = "required"
 
+_EARLIER: Final = ("again", "besides")
+"""Entries of approvals that earlier states of this package wrote."""
+
 
 class NotApproved(ArgumentError):  # noqa: N818  (what a caller needs to know of it)
     """Nobody approved a request, or what it would be charged now, and somebody must. Nothing was charged."""
@@ -59,25 +60,21 @@ class Approval:
     version: int
     epsilon: str
     delta: str
-    again: int
     by: str
     at: str
     dataset: str = ""
-    besides: Mapping[str, int] = field(default_factory=dict)
     vain: Mapping[str, int] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse what is no approval."""
-        numbers = self.version, self.again
         texts = self.request, self.analyst, self.account, self.dataset, self.by, self.at
-        if any(type(number) is not int for number in numbers) or any(not isinstance(each, str) for each in texts):
+        if type(self.version) is not int or any(not isinstance(each, str) for each in texts):
             raise TypeError("no approval")
         if not isinstance(self.settings, dict) or any(not isinstance(each, str) for each in self.settings.values()):
             raise TypeError("no approval")
-        for numbers_of in (self.besides, self.vain):
-            if not isinstance(numbers_of, dict) or any(type(each) is not int for each in numbers_of.values()):
-                raise TypeError("no approval")
+        if not isinstance(self.vain, dict) or any(type(each) is not int for each in self.vain.values()):
+            raise TypeError("no approval")
 
     @property
     def sha256(self) -> str:
@@ -85,13 +82,9 @@ class Approval:
         approved = {name: value for name, value in asdict(self).items() if name not in ("by", "at")}
         return codec.sha256({"format": "hdpstats approval 1", "hdpstats": __version__, **approved})
 
-    def covers(self, other: "Approval") -> bool:
-        """Whether it was given with as many charges in vain as another, of the same queries, and that others made."""
-        return self.again >= other.again and all(
-            known.get(query, 0) >= number
-            for known, numbers in ((self.besides, other.besides), (self.vain, other.vain))
-            for query, number in numbers.items()
-        )
+    def covers(self, vain: Mapping[str, int]) -> bool:
+        """Whether it was given with as many charges in vain of each of these queries."""
+        return all(self.vain.get(query, 0) >= number for query, number in vain.items())
 
 
 def decided_by(settings: SiteSettings, site: Site, analyst: str) -> dict[str, str]:
@@ -130,7 +123,7 @@ def approval_of(
 ) -> Approval | None:
     """Return the approval of a request, the latest one; None where nobody approved it.
 
-    What others are covered to have charged in vain (``besides``) is what any of its approvals says.
+    It is for as many charges in vain of each query as any of its approvals says.
 
     ``as_then`` takes the latest that was given under other settings of the same data: it approves nothing now.
 
@@ -142,10 +135,10 @@ def approval_of(
     place = settings.approvals
     check_state(place)
     try:
-        approvals = [Approval(**json.loads(line)) for line in read_lines(place)]
+        approvals = [_read(line) for line in read_lines(place)]
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, TypeError, RecursionError):
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         raise StateError(
             f"state: {place}, with the approvals, cannot be read; restore it, or delete what is no whole line of it",
             argument="state",
@@ -163,10 +156,15 @@ def approval_of(
     found = [each for each in found if each.settings == decided]
     if not found:
         return None
-    besides = dict[str, int]()
-    for query, number in (pair for each in found for pair in each.besides.items()):
-        besides[query] = max(number, besides.get(query, 0))
-    return replace(found[-1], besides=besides)
+    vain = dict[str, int]()
+    for query, number in (pair for each in found for pair in each.vain.items()):
+        vain[query] = max(number, vain.get(query, 0))
+    return replace(found[-1], vain=vain)
+
+
+def _read(line: str) -> Approval:
+    """Return the approval of a line; what was once counted over queries in it counts for none."""
+    return Approval(**{name: value for name, value in json.loads(line).items() if name not in _EARLIER})
 
 
 def proposed(
@@ -176,8 +174,6 @@ def proposed(
     request: RequestFile,
     analyst: str,
     *,
-    again: int,
-    besides: Mapping[str, int],
     vain: Mapping[str, int],
 ) -> Approval:
     """Return what an approval of a request would be now: nobody's, and of no time."""
@@ -189,11 +185,9 @@ def proposed(
         version=ledger.version,
         epsilon=str(most.epsilon),
         delta=str(most.delta),
-        again=again,
         by="",
         at="",
         dataset=ledger.dataset,
-        besides=besides,
         vain=vain,
         settings=decided_by(settings, site, analyst),
     )
@@ -220,10 +214,10 @@ def record(settings: SiteSettings, site: Site, asked: Approval, *, by: str, sha2
         )
     with held_alone(settings.approvals, flags=os.O_APPEND) as number:
         known = approval_of(settings, site, asked.request, asked.analyst)
-        if known is not None and known.covers(asked):
+        if known is not None and known.covers(asked.vain):
             return known
         made = replace(asked, by=name, at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
-        written = {name: value for name, value in asdict(made).items() if name not in ("besides", "vain") or value}
+        written = {name: value for name, value in asdict(made).items() if name != "vain" or value}
         try:
             append_to(number, settings.approvals, json.dumps(written) + "\n")
         except OSError as error:

@@ -146,7 +146,7 @@ def _requests(settings: SiteSettings, ledger: Ledger, folder: Path) -> str:
 def _lines_of_requests(settings: SiteSettings, sites: Mapping[str, PreviewSite], folder: Path) -> Iterator[str]:
     needed = settings.requests.approval == REQUIRED
     watched = _waiting(settings)
-    vain = {name: site.ledger.all_in_vain(str(site.terms)) for name, site in sites.items()}
+    vain = {name: site.ledger.in_vain(str(site.terms)) for name, site in sites.items()}
     for path in sorted(folder.rglob("*.json")):
         if not _is_request(path):
             continue
@@ -162,8 +162,9 @@ def _lines_of_requests(settings: SiteSettings, sites: Mapping[str, PreviewSite],
             costs = RequestCosts(settings, site.ledger, asked.sha256, name, most=most, terms=terms)
             approval = approval_of(settings, site, asked.sha256, name)
             before = approval_of(settings, site, asked.sha256, name, as_then=True)
-            covered = 0 if approval is None else approval.again
-            used_up = costs.in_vain(vain[name]) > (covered if needed else max(covered, CARRIED_AGAIN))
+            charges = costs.in_vain(vain[name])
+            covered = approval is not None and approval.covers(charges)
+            used_up = sum(charges.values()) > (0 if needed else CARRIED_AGAIN) and not covered
             old, often = old or costs.only_of_other_data, often or used_up
             if approval is not None:
                 since = "; a charge since has no release: it is computed now, or was in vain"

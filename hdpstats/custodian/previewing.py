@@ -1,8 +1,10 @@
 """What a request file asks and would cost, in words, for the custodian who decides: no row is read, no noise drawn.
 
 The analyst's own code is run on a site that knows public facts and what the ledger holds; it stops at the first query
-that has no release yet. Everything that a file says is shown with characters that cannot be printed written out, on
-lines of this module's own: no request can forge a line, move the cursor or hide what it costs.
+that has no release yet. Queries that rest on files of other sites it does not meet: of them it says what was charged in
+vain, once they were charged, or waited for an approval (`hdpstats.custodian.request_costs`). Everything that a file
+says is shown with characters that cannot be printed written out, on lines of this module's own: no request can forge a
+line, move the cursor or hide what it costs.
 """
 
 import csv
@@ -29,7 +31,6 @@ from hdpstats.custodian.request_costs import (
     RequestCosts,
     affords_all,
     affords_quota,
-    charges_besides,
     left_to_account,
     owed_second,
     query_sha256,
@@ -90,7 +91,7 @@ class PreviewSite(CountingSite):
         self._fitted: list[Query] = []
         self.forbidden = self._too_large = False
         self.answered: list[Query] = []
-        self.again, self.charges = 0, 1
+        self.charges = 1
 
     @property
     def schema(self) -> Schema:
@@ -152,16 +153,7 @@ class PreviewSite(CountingSite):
         if stored is None:
             raise _Met(query)
         self.answered.append(query)
-        self.again += stored.place.attempt - 1
         return release_from_json(stored.release_json).at(stored.place)
-
-    def in_vain(self, query: Query) -> int:
-        """Return how many charges of a query have no release (`hdpstats.ledger.Ledger.in_vain`)."""
-        return self.ledger.in_vain(self._id(query))
-
-    def owed(self, query: Query) -> int:
-        """Return how many charges of a query were made for others alone (`hdpstats.ledger.Ledger.owed`)."""
-        return self.ledger.owed(self._id(query), self._analyst)
 
     def is_shared(self, query: Query) -> bool:
         """Whether it was released to somebody else: then the analyst's cap is charged, and the total is not."""
@@ -268,6 +260,14 @@ class Preview:
         The public rows, in words.
     problem : str
         Why it would be refused, empty where no reason is known.
+    costs : RequestCosts
+        What its queries cost that were charged, or wait for an approval: at several sites also those that rest on
+        files of the others, which a dry run does not meet.
+    vain : mapping of str to int
+        How many charges of each of its queries have no release, by the SHA-256 of the query: one is computed now, or
+        was interrupted before the release was recorded.
+    besides : mapping of str to int
+        How many of them were made for others, so that the analyst is charged them too.
     """
 
     request: RequestFile
@@ -276,25 +276,9 @@ class Preview:
     met: Query | None
     public: str
     problem: str
-
-    @property
-    def again(self) -> int:
-        """How many charges were made in vain: the answer was interrupted before the release was recorded."""
-        return self.site.again + sum(self.vain.values())
-
-    @property
-    def vain(self) -> dict[str, int]:
-        """How many of them are of the first query, or of one that is being computed, by that query; none where none."""
-        number = 0 if self.met is None else self.site.in_vain(self.met)
-        return {} if self.met is None or not number else {query_sha256(self.met): number}
-
-    @property
-    def besides(self) -> dict[str, int]:
-        """How many charges that others made in vain the analyst is charged too, by the first query; none where none."""
-        if self.met is None:
-            return {}
-        number = charges_besides(self.site.owed(self.met), shared=self.site.is_shared(self.met))
-        return {query_sha256(self.met): number} if number else {}
+    costs: RequestCosts
+    vain: Mapping[str, int]
+    besides: Mapping[str, int]
 
     def cost(self) -> tuple[Spend, Spend]:
         """Return what the first query is charged and what lies ahead of it, or nothing where none is asked."""
@@ -333,6 +317,8 @@ def considered(settings: SiteSettings, asked: RequestFile, analyst: str, public:
         problem = str(error)
     except Exception as error:  # of code that met a value of another kind than it was written for
         problem = f"its code fails: {log.cause(error)}"
+    costs = RequestCosts(settings, site.ledger, asked.sha256, analyst, most=asked.question.most, terms=site.terms)
+    queries, terms = [*site.answered, *([] if met is None else [met])], str(site.terms)
     return Preview(
         request=asked,
         analyst=analyst,
@@ -340,6 +326,9 @@ def considered(settings: SiteSettings, asked: RequestFile, analyst: str, public:
         met=met,
         public="none" if rows is None else f"{rows.rows}, of columns {', '.join(rows.names)}; SHA-256 {rows.sha256}",
         problem=problem,
+        costs=costs,
+        vain=costs.in_vain(site.ledger.in_vain(terms), *queries),
+        besides=costs.in_vain(site.ledger.in_vain(terms, analyst), *queries),
     )
 
 
@@ -384,6 +373,7 @@ def in_words(settings: SiteSettings, found: Preview, prices: Prices | None = Non
         f"public rows: {found.public}",
         f"reads of each person: {', '.join(sorted(site.columns)) or 'nothing'}",
         *_costs(found),
+        *_costs_of_others(found),
         *_beyond_limits(settings, found, prices),
         _left(site, name),
         f"not permitted to {name}: it would be refused" if site.forbidden else f"permitted to {name}",
@@ -427,8 +417,6 @@ def proposed(settings: SiteSettings, found: Preview) -> Approval:
         found.site,
         found.request,
         found.analyst,
-        again=found.again,
-        besides=found.besides,
         vain=found.vain,
     )
 
@@ -445,8 +433,8 @@ def _costs(found: Preview) -> list[str]:
     kind = found.met.kind.partition("/")[0]
     later = f"; its later queries {ahead}" if ahead.epsilon or ahead.mu_squared else ""
     lines = [*before, f"would be charged {cost} for the first query ({kind}){later}"]
-    again, shared = site.in_vain(found.met), site.is_shared(found.met)
-    besides = cost.times(sum(found.besides.values()))
+    name, shared = query_sha256(found.met), site.is_shared(found.met)
+    again, besides = found.vain.get(name, 0), cost.times(found.besides.get(name, 0))
     if again and not shared:
         lines.append(
             f"of charges for this query {again} have no release: it is being computed, or was interrupted; then it is "
@@ -481,6 +469,22 @@ def _costs(found: Preview) -> list[str]:
             f"spent, and {after.remaining} be left for other noise"
         )
     return lines
+
+
+def _costs_of_others(found: Preview) -> list[str]:
+    """Say what was charged in vain for other queries than the first: they rest on files of other sites, or did."""
+    met = [*found.site.answered, *([] if found.met is None else [found.met])]
+    names = set(found.vain) - set(map(query_sha256, met))
+    if not names:
+        return []
+    charged, queries = found.site.ledger.charged, found.costs.queries
+    besides = sum((charged(queries[name]).times(found.besides.get(name, 0)) for name in names), NOTHING)
+    more = f"; the analyst's cap is charged {besides} besides, for those made for others" if besides != NOTHING else ""
+    return [
+        f"of charges for other queries of it, as with files of other sites, {sum(found.vain[name] for name in names)} "
+        "have no release: a query of them that is asked again, and has none, is charged once more, and these count for "
+        f"the analyst's cap too{more}"
+    ]
 
 
 def _beyond_limits(settings: SiteSettings, found: Preview, prices: Prices | None) -> list[str]:
@@ -520,7 +524,7 @@ def _approved(settings: SiteSettings, found: Preview, approval: Approval | None)
     decided = [f"{name} {value}" for name, value in decided_by(settings, site, found.analyst).items()]
     lines = [f"an approval is for this request under these settings: {'; '.join(decided)}; its SHA-256: {sha256}"]
     before = approval_of(settings, site, found.request.sha256, found.analyst, as_then=True)
-    if approval is not None and not approval.covers(asked_for):
+    if approval is not None and not approval.covers(asked_for.vain):
         return [
             *lines,
             f"approved by {approval.by} at {approval.at}, before a charge was in vain: {how} approves it anew",
@@ -532,13 +536,11 @@ def _approved(settings: SiteSettings, found: Preview, approval: Approval | None)
         lines.append(f"approved by {before.by} at {before.at} under other settings; changed since: {changed}")
     if settings.requests.approval == REQUIRED:
         return [*lines, f"not approved yet: {how} approves it, and nothing is charged before"]
-    asked = found.request
-    most = asked.question.most
-    costs = RequestCosts(settings, site.ledger, asked.sha256, found.analyst, most=most, terms=site.terms)
+    costs, again = found.costs, sum(found.vain.values())
     if found.besides:
         return [*lines, f"not approved by anybody: it costs the analyst more than it says, and waits until {how}"]
     old = costs.only_of_other_data or (found.met is not None and costs.is_old(found.met))
-    if old or (found.met is not None and found.again > CARRIED_AGAIN):
-        why = OTHER_DATA if old else f"{found.again} times in vain"
+    if old or (found.met is not None and again > CARRIED_AGAIN):
+        why = OTHER_DATA if old else f"{again} times in vain"
         return [*lines, f"not approved by anybody: it was charged {why}, and waits in a folder until {how} approves it"]
     return [*lines, "not approved by anybody, which the settings do not require"]

@@ -12,11 +12,12 @@ A line is on the disk as a whole before its query is charged (`hdpstats.custodia
 line that was not written to its end, as the power was cut, is of a query that was not charged then: it counts for
 nothing, and the next one is written in its place.
 
-What was refused before it was charged is taken back: refusals let the file grow for nobody. A query that was released
-to its analyst before, over a network, is written down once, with the request that asked it first; copies of a request
-that ask the same add nothing. So a query that is charged is known to be an old one by its own text, too, at another
-version of the data, or under other terms. Only the lines of a request or a query are read as JSON; of the others is
-seen that they are whole.
+What was refused before it was charged is taken back: refusals let the file grow for nobody. But a query that rests on
+files of other sites is met by no dry run: where it waits, as others were charged in vain for it, it has a line of its
+own (``waits``), which costs the request nothing. A query that was released to its analyst before, over a network, is
+written down once, with the request that asked it first; copies of a request that ask the same add nothing. So a query
+that is charged is known to be an old one by its own text, too, at another version of the data, or under other terms.
+Only the lines of a request or a query are read as JSON; of the others is seen that they are whole.
 
 Who answers holds the lock of `hdpstats.custodian.answering.taking_turns`.
 """
@@ -92,12 +93,18 @@ class RequestCosts:
         of_account = ledger.identity, ledger.dataset, ledger.version, str(terms)
         self._data = dict(zip(_DATA, of_account, strict=True))
         self._content = _content(self._place)
-        self._costs, self.only_of_other_data = self._read()
+        self._costs, self._waiting, self.only_of_other_data = self._read()
         self._written: tuple[str, int, int] | None = None
 
-    def in_vain(self, charges: Mapping[str, int]) -> int:
-        """Return how many charges of its queries have no release, of all that have none (`Ledger.all_in_vain`)."""
-        return sum(charges.get(name, 0) for name in self._costs)
+    @property
+    def queries(self) -> Mapping[str, Spend]:
+        """What each of its queries costs by its proof, by the SHA-256 of a query: those that wait, too."""
+        return {**self._waiting, **self._costs}
+
+    def in_vain(self, charges: Mapping[str, int], *queries: Query) -> dict[str, int]:
+        """Return how many charges of its queries, and of further ones, have no release, of all (`Ledger.in_vain`)."""
+        names = {*self.queries, *map(query_sha256, queries)}
+        return {name: number for name, number in charges.items() if name in names}
 
     def is_old(self, query: Query) -> bool:
         """Whether a query of the analyst, of any request, was charged before, but not at these data."""
@@ -127,6 +134,19 @@ class RequestCosts:
             self._write(name, cost)
         self._costs = costs
 
+    def wait(self, query: Query, cost: Spend) -> None:
+        """Write down a query that is not charged before somebody approves it, so that a dry run knows of it.
+
+        Raises
+        ------
+        StateError
+            It cannot be written.
+        """
+        name = query_sha256(query)
+        if name not in self.queries:
+            self._write(name, cost, waits=True)
+            self._waiting = {**self._waiting, name: cost}
+
     def take_back(self, query: Query) -> None:
         """Forget a query that was counted last, and was not charged; where that cannot be written, it stays."""
         name = query_sha256(query)
@@ -139,9 +159,10 @@ class RequestCosts:
                 self._costs = {each: cost for each, cost in self._costs.items() if each != name}
         self._written = None
 
-    def _write(self, name: str, cost: Spend) -> None:
+    def _write(self, name: str, cost: Spend, *, waits: bool = False) -> None:
         amounts = {each: str(getattr(cost, each)) for each in _AMOUNTS}
-        line = json.dumps({**self._whose, **self._data, "query": name, **amounts}) + "\n"
+        marked = {"waits": True} if waits else {}
+        line = json.dumps({**self._whose, **self._data, "query": name, **amounts, **marked}) + "\n"
         try:
             before = append_line(self._place, line)
             self._written = name, before, self._place.stat().st_size
@@ -151,20 +172,25 @@ class RequestCosts:
                 argument="state",
             ) from None
 
-    def _read(self) -> tuple[Mapping[str, Spend], bool]:
-        """Return the costs of queries, and whether there are some of other data alone."""
+    def _read(self) -> tuple[Mapping[str, Spend], Mapping[str, Spend], bool]:
+        """Return the costs of queries that were charged, and of those that wait; whether all are of other data."""
         found = _lines_with(self._content, self._whose["request"], self._place)
         lines = [each for each in found if {name: each[name] for name in _ASKED} == self._whose]
-        costs = {str(each["query"]): _cost(each) for each in lines if self._of_this_data(each)}
-        return costs, bool(lines) and not costs
+        charged, waiting = ([each for each in lines if ("waits" in each) is waits] for waits in (False, True))
+        costs, others = (
+            {str(each["query"]): _cost(each) for each in some if self._of_this_data(each)}
+            for some in (charged, waiting)
+        )
+        return costs, others, bool(charged) and not costs
 
     def _of_this_data(self, line: Mapping[str, str]) -> bool:
         return {name: line.get(name, self._data[name]) for name in _DATA} == self._data
 
     def _of_query(self, name: str) -> list[Mapping[str, str]]:
-        """Return the lines of a query of the analyst, whatever request asked it."""
+        """Return the lines of a query of the analyst that was charged, whatever request asked it."""
+        wanted = name, self._whose["analyst"]
         found = _lines_with(self._content, name, self._place)
-        return [each for each in found if each["query"] == name and each["analyst"] == self._whose["analyst"]]
+        return [each for each in found if (each["query"], each["analyst"]) == wanted and "waits" not in each]
 
 
 def left_to_account(cost: Spend, ahead: Spend, second: Spend, *, shared: bool) -> Spend:
@@ -215,7 +241,7 @@ def affords_all(
         What of it the account must afford: less where the query was released to somebody else, and is charged to the
         analyst's cap alone (`left_to_account`).
     besides
-        What the analyst's cap is charged besides: charges of queries that were made for others (`charges_besides`).
+        What the analyst's cap is charged besides: charges in vain that were made for others (`Ledger.in_vain`).
     caps
         The caps of analysts; by default those of the account.
     """
@@ -237,16 +263,8 @@ def affords_quota(left: Quota, later: int, limits: Limits) -> bool:
     return few and (not later or left.bytes is None or left.bytes >= (1 + 2 * later) * limits.query)
 
 
-def charges_besides(owed: int, *, shared: bool) -> int:
-    """Return how often an analyst's cap is charged for a query besides its cost: charges that others have made of it.
-
-    Where it was released to one of them, the latest of these charges is the analyst's own.
-    """
-    return max(owed - shared, 0)
-
-
 def known_queries(settings: SiteSettings) -> tuple[KnownQuery, ...]:
-    """Return what was written down to be charged of all requests, for a backup of the ledger to be compared with.
+    """Return what was written down of all requests, which a ledger has charges of, for a backup to be compared with.
 
     Raises
     ------

@@ -14,11 +14,11 @@ from pathlib import Path
 from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats.custodian.files import StateError, check_file
 from hdpstats.custodian.settings import SiteSettings
-from hdpstats.exchange import RequestFile
+from hdpstats.exchange import RequestFile, RequestName
 from hdpstats.ledger import VerifyingKey
 
 
-def sender_of(settings: SiteSettings, request: RequestFile, analyst: str | None = None) -> str:
+def sender_of(settings: SiteSettings, request: RequestFile | RequestName, analyst: str | None = None) -> str:
     """Return the analyst whose permissions and cap apply to a request.
 
     Parameters
@@ -26,7 +26,7 @@ def sender_of(settings: SiteSettings, request: RequestFile, analyst: str | None 
     settings
         Of the site.
     request
-        What was sent.
+        What was sent, or its name.
     analyst
         Who sent it, as the custodian says; may be left out where the request is signed, or there is one analyst.
 
@@ -72,7 +72,7 @@ def _key(file: Path) -> VerifyingKey:
         raise StateError(f"requests: keys: {file} cannot be used: {error}", argument="requests: keys") from None
 
 
-def _signer(settings: SiteSettings, request: RequestFile, analyst: str | None) -> str:
+def _signer(settings: SiteSettings, request: RequestFile | RequestName, analyst: str | None) -> str:
     """Return the analyst whose key signed a request."""
     signature, owners = request.signature, []
     for name, files in settings.requests.keys.items():

@@ -354,8 +354,10 @@ class Slots:
         """
         return slot_of(self._site.work(query, analyst=analyst), self._timing, self._prices)
 
-    def answer(self, query: Query, *, analyst: str) -> tuple[Release, bool]:
+    def answer(self, query: Query, *, analyst: str, in_vain: int | None = None) -> tuple[Release, bool]:
         """Return a release, and whether it left at a slot: at once where the analyst has received it before.
+
+        With ``in_vain``, nothing is charged where more charges of the query have no release.
 
         Raises
         ------
@@ -398,7 +400,7 @@ class Slots:
                 meanwhile=meanwhile,
                 late=late,
             )
-            release = self._site.answer(query, analyst=analyst, pace=departure.computing)
+            release = self._site.answer(query, analyst=analyst, pace=departure.computing, in_vain=in_vain)
             departure.leave()
         return release, True
 

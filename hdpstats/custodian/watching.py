@@ -5,7 +5,8 @@
     INBOX/ann/any-name.json    a request of the analyst ann, signed or not
     INBOX/any-name.json        a signed request; or any, where there is one analyst
     OUTBOX/ann/SHA256.json     the release file of the request with this SHA-256
-    OUTBOX/ann/SHA256.refused.json    why it was refused: one of the service's codes, and public numbers
+    OUTBOX/ann/SHA256.refused.json    why it was refused: one of the service's codes, public numbers, and whether an
+                                      earlier query of it was charged; where it is known whose request it is
 
 Whatever carries files between these folders and analysts (a mounted share, an object store's client, a courier) must
 keep what is in an analyst's folder for that analyst. Names of files in INBOX mean nothing, but for those that begin
@@ -18,6 +19,8 @@ request waits in INBOX until somebody approves it (``hdpstats site approve``). A
 again when it changes, and by a process that starts anew; what was answered is handed out again for nothing. Where
 OUTBOX cannot be used, a file or an analyst's key not be read now, or the ledger, the place of its head or another file
 of the site's state not be used, nothing is refused: the log says why, and the file is looked at again at the next look.
+So it is where the site has not enough memory outside of the analyst's own code, up to `ENDED` times while a request is
+read or answered.
 After the data have got another version, or the site other terms, requests that were answered before wait for an
 approval, and so does one that was charged in vain too often (`hdpstats.custodian.request_costs.CARRIED_AGAIN`). So does
 what was refused, as long as its refusal lies in OUTBOX and its file was not written since: a larger cap, or another
@@ -27,11 +30,12 @@ Several processes may watch the same folders; they take turns.
 
 **What an analyst sees.** A release or a refusal, and when it appears in OUTBOX. Answers end at slots, as at the
 service, so that this follows from public facts and from what was released; the requests of one analyst wait for those
-of others, each analyst's in turn: the first of each folder that is to be looked at, then the second of each. Where
-processes ended within a day while they answered an analyst's, as they do that take more memory than there is, those of
-the others come before in each round, from one listing of INBOX to the next: at least the first of each, so that a
-process that is started anew reaches them, and then at least the first of each analyst for whom one ended, however many
-the others send.
+of others, each analyst's in turn, in rounds, from one listing of INBOX to the next: the first of each folder that is to
+be looked at, then, while there is time (`ROUND`), the second of each. In a folder new files come before those that were
+looked at, and of these the one that was longest ago. So nobody's files, new or written again however often, keep
+another folder's from their turn. Where processes ended within a day while they read or answered an analyst's, as they
+do that take more memory than there is, those of the others come before in each round: at least the first of each, so
+that a process that is started anew reaches them, and then at least the first of each analyst for whom one ended.
 """
 
 import json
@@ -43,7 +47,7 @@ import stat
 import threading
 import time
 import uuid
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -56,30 +60,27 @@ from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats._base.validation import real
 from hdpstats._base.work import Prices
 from hdpstats.custodian import log
-from hdpstats.custodian.answering import Exchange, FewerAnswers, is_of_site, kept_for_last
+from hdpstats.custodian.answering import ENDED, Exchange, FewerAnswers, is_of_site, kept_for_last, taking_turns
 from hdpstats.custodian.approvals import Approval, NotApproved
 from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.files import StateError, write_durably
 from hdpstats.custodian.kept_head import held_open
 from hdpstats.custodian.senders import sender_of
 from hdpstats.custodian.settings import SiteSettings
-from hdpstats.exchange import ReleaseFile, RequestFile
+from hdpstats.exchange import ReleaseFile, RequestFile, RequestName
 from hdpstats.exchange.files import Unreadable, read_bytes
-from hdpstats.exchange.release_file import refusal_json
+from hdpstats.exchange.release_file import CHARGED, refusal_json
 from hdpstats.sites.messages import NUMBERS, code_of
 from hdpstats.sites.site import HeldData
 
 SAFE: Final = re.compile(r"[A-Za-z0-9@_+-][A-Za-z0-9@._+-]*")
 """Names of analysts that are names of folders too."""
 
-MOST_FILES: Final = 10_000
-"""Files of a folder that wait for their turn at once: the rest come after them."""
-
 MOST_LISTED: Final = 100_000
 """Files of a folder that are listed, with those that were looked at: the rest wait until some are removed."""
 
-LISTED: Final = 1.0
-"""Seconds after which the folders are listed again, once each had its turn."""
+ROUND: Final = 1.0
+"""Seconds after which a round ends, once each folder had its turn: others may have asked meanwhile."""
 
 COMPUTED: Final = 600.0
 """Seconds after which a request is looked at again that waits as a query of it has no release: it may have one then."""
@@ -173,6 +174,8 @@ class Watch:
         self._done: set[Found] = set()
         self._waiting: dict[Found, Waiting] = {}
         self._failing: dict[Found, str] = {}
+        self._looked: dict[Found, int] = {}  # by the number of its last look, of all looks
+        self._looks, self._is_cut = 0, False
         self._crowded: set[str] = set()
         self._told = ""
         self._ended = threading.Event()
@@ -182,68 +185,82 @@ class Watch:
         self._ended.set()
 
     def run(self, every: float) -> None:
-        """Look into the inbox every so many seconds, until `end` is called."""
+        """Look into the inbox every so many seconds, and at once where new files had no turn, until `end` is called."""
         while not self._ended.is_set():
             self.sweep()
-            self._ended.wait(every)
+            if not self._is_cut:
+                self._ended.wait(every)
 
     def sweep(self) -> int:
-        """Answer the requests that are in the inbox and were not looked at; return how many were read and are done.
+        """Give the files that are in the inbox and not done a round; return how many were read and are done.
 
         What waits afterwards, and why, is kept for the custodian (`hdpstats.custodian.overview`).
         """
+        answered, self._is_cut = 0, False
         try:
-            return self._look()
-        finally:
+            answered = self._round()
             self._tell()
-
-    def _look(self) -> int:
-        answered, seen = 0, set[Found]()
-        while any(turns := self._turns(seen)):
-            listed = self._clock.now()
-            for group in turns:  # the others', then those kept for last: each has one turn at least
-                for turn in group:
-                    for file in turn:
-                        if self._ended.is_set():
-                            return answered
-                        seen.add(file)
-                        answered += self._handle(file)
-                    if self._clock.now() - listed > LISTED:  # others may have asked meanwhile
-                        break
+        except (OSError, MemoryError) as error:  # of a share that is away, or of this machine: they come back
+            with suppress(MemoryError):
+                why = getattr(error, "strerror", None) or log.cause(error)
+                log.write(failed=f"the inbox cannot be looked at, or what waits not be kept: {why}")
         return answered
 
-    def _turns(self, seen: Container[Found]) -> tuple[list[list[Found]], list[list[Found]]]:
+    def _round(self) -> int:
+        """Look at the files of one listing: at the first of each folder, and at others while there is time."""
+        answered, groups = 0, self._turns()
+        listed = self._clock.now()
+        for group in groups:  # the others', then those kept for last: each has one turn at least
+            for turn in group:
+                for file in turn:
+                    if self._ended.is_set():
+                        return answered
+                    answered += self._handle(file)
+                if self._clock.now() - listed > ROUND:
+                    break
+        self._is_cut = any(file not in self._looked for group in groups for turn in group for file in turn)
+        return answered
+
+    def _turns(self) -> tuple[list[list[Found]], list[list[Found]]]:
         """Return the files in the inbox that are to be looked at, and those that are kept for last.
 
-        Of both the first of each folder, the second of each, ...
+        Of both the first of each folder, the second of each, ...; in each folder new files come first, the oldest
+        before others, and then those that were looked at, the one first that was longest ago.
+
+        Raises
+        ------
+        OSError
+            The inbox cannot be looked at.
         """
         folders = ["", *self._settings.analysts]
-        try:
-            with _opened(self._inbox) as top:
-                listed = [_listed(name, top, self._done, seen) for name in folders]
-        except OSError as error:  # of a share that is away: it comes back
-            log.write(failed=f"the inbox cannot be looked at: {error.strerror}")
-            return [], []
-        found = {file for each in listed for file in (*each.pending, *each.passed)}
+        with _opened(self._inbox) as top:
+            listed = [_listed(name, top) for name in folders]
+        found = {file for each in listed for file in each}
         self._done &= found
-        self._waiting = {file: asked for file, asked in self._waiting.items() if file in found}
-        self._failing = {file: why for file, why in self._failing.items() if file in found}
-        crowded = {name for name, each in zip(folders, listed, strict=True) if each.is_cut}
+        for kept in (self._waiting, self._failing, self._looked):
+            for file in kept.keys() - found:
+                del kept[file]
+        crowded = {name for name, each in zip(folders, listed, strict=True) if len(each) > MOST_LISTED}
         for name in sorted(crowded - self._crowded):
-            log.write(
-                folder=name,
-                failed=f"it has more than {MOST_FILES} new files, or {MOST_LISTED} in all: some wait; remove old ones",
-            )
-        self._crowded, pending = crowded, [each.pending for each in listed]
+            log.write(folder=name, failed=f"it has more than {MOST_LISTED} files: some wait; remove old ones")
+        self._crowded = crowded
+        rest = ([file for file in each[:MOST_LISTED] if file not in self._done] for each in listed)
+        pending = [sorted(each, key=self._place) for each in rest]
         last = kept_for_last(self._settings)
         late = [bool(last) if not name else name in last for name in folders]
         return _in_turn(compress(pending, map(not_, late))), _in_turn(compress(pending, late))
 
+    def _place(self, file: Found) -> tuple[int, int, str]:
+        """Return the place of a file in its folder."""
+        return self._looked.get(file, 0), file.mark[_WRITTEN], file.name
+
     def _handle(self, file: Found) -> bool:
         """Answer one request, let it wait for its approval, or refuse it; whatever it is, others go on."""
+        self._looks += 1
+        self._looked[file] = self._looks
         try:
             return self._handled(file)
-        except Exception as error:  # of what the folders do: it is looked at again
+        except Exception as error:  # of the site, or of what the folders do: it is looked at again
             self._fails(file, log.cause(error))
             return False
 
@@ -254,40 +271,51 @@ class Watch:
         self._failing[file] = why
 
     def _handled(self, file: Found) -> bool:
-        """Return whether a file was a request, and is answered or refused."""
+        """Return whether a file was a request, and is answered or refused.
+
+        Raises
+        ------
+        HdpError, MemoryError
+            The site cannot use what it needs now, or the system does not read the file: nothing is refused.
+        """
         asked, name, approval, waiting = None, "", None, self._waiting.get(file)
+        if waiting is not None and self._waits(waiting):
+            return False
+        content = self._read(file)
+        named = RequestName.of(content)
         try:
-            if waiting is not None and self._waits(waiting):
-                return False
-            asked = self._read(file)
-            name = sender_of(self._settings, asked, file.folder or None)
-            approval = self._exchange.approval(asked.sha256, name)  # before: one that comes meanwhile is seen
-            made = self._made(file, asked, name)
+            name = sender_of(self._settings, named, file.folder or None)
+            with taking_turns(self._settings, named.sha256, name, most=ENDED):
+                log.write(request="file", found=file.name[:100], folder=file.folder, sha256=named.sha256)
+                asked = RequestFile.from_bytes(content, place=file.name)
+                del content  # which may be long
+                approval = self._exchange.approval(asked.sha256, name)  # before: one that comes meanwhile is seen
+                made = self._made(file, asked, name).to_json()
         except NotApproved as error:
-            if asked is not None:
-                until = self._clock.now() + (COMPUTED if error.facts.get("computed") else math.inf)
-                self._waiting[file] = Waiting(
-                    sha256=asked.sha256, analyst=name, approval=approval, why=str(error), until=until
-                )
-                if waiting is None or waiting.why != str(error):
-                    log.write(
-                        request="file", found=file.name[:100], sha256=asked.sha256, analyst=name, waits=str(error)
-                    )
+            until = self._clock.now() + (COMPUTED if error.facts.get("computed") else math.inf)
+            self._waiting[file] = Waiting(
+                sha256=named.sha256, analyst=name, approval=approval, why=str(error), until=until
+            )
+            if waiting is None or waiting.why != str(error):
+                log.write(request="file", found=file.name[:100], sha256=named.sha256, analyst=name, waits=str(error))
             return False
         except FewerAnswers as error:
-            log.write(request="file", found=file.name[:100], sha256=asked and asked.sha256, stays=str(error))
+            log.write(request="file", found=file.name[:100], sha256=named.sha256, stays=str(error))
             written = True
         except HdpError as error:
-            if is_of_site(error) or isinstance(error, Unreadable):  # it comes back
-                self._fails(file, str(error))
-                return False
+            if is_of_site(error):  # it comes back
+                raise
             code = str(error.facts.get("code", code_of(error)))
-            written = self._refuse(file, asked, name, code, why=log.cause(error), numbers=error.facts)
+            whose = name if asked is not None or code == "ended" else ""  # else it is no request
+            written = self._refuse(file, named.sha256, whose, code, why=log.cause(error), facts=error.facts)
+        except MemoryError:  # of the site: the analyst's own code fails in other words
+            raise
         except Exception as error:
-            written = self._refuse(file, asked, name, "failed", why=log.cause(error), numbers={})
+            whose = name if asked is not None else ""
+            written = self._refuse(file, named.sha256, whose, "failed", why=log.cause(error), facts={})
         else:
-            written = self._put(name, f"{asked.sha256}.json", made.to_json() + "\n")
-            self._remove(name, f"{asked.sha256}.refused.json")
+            written = self._put(name, f"{named.sha256}.json", made + "\n")
+            self._remove(name, f"{named.sha256}.refused.json")
         self._waiting.pop(file, None)
         if written:
             self._done.add(file)
@@ -351,35 +379,30 @@ class Watch:
             return ReleaseFile.answers_at(f"{sha256}.json", request=sha256, held=held, folder=folder)
         return None
 
-    def _read(self, file: Found) -> RequestFile:
-        """Read a request.
+    def _read(self, file: Found) -> bytes:
+        """Return the bytes of a file.
 
         Raises
         ------
         Unreadable
             The system does not read it now.
-        HdpError
-            It is none.
         """
         try:
             with _opened(self._inbox) as top, _below(file.folder, top) as folder:
-                content = read_bytes(file.name, name="request", folder=folder)
+                return read_bytes(file.name, name="request", folder=folder)
         except OSError as error:
             raise Unreadable(f"inbox: it cannot be looked at: {error.strerror}", argument="inbox") from None
-        asked = RequestFile.from_bytes(content, place=file.name)
-        log.write(request="file", found=file.name[:100], folder=file.folder, sha256=asked.sha256)
-        return asked
 
     def _refuse(
-        self, file: Found, asked: RequestFile | None, analyst: str, code: str, *, why: str, numbers: dict[str, object]
+        self, file: Found, sha256: str, analyst: str, code: str, *, why: str, facts: Mapping[str, object]
     ) -> bool:
         """Write a refusal to the log and, where it is known whose request it is, into the outbox: whether it could."""
         log.write(request="file", found=file.name[:100], folder=file.folder, analyst=analyst, refused=code, why=why)
-        if asked is None or not analyst:
+        if not analyst:
             return True
-        public = {name: number for name, number in numbers.items() if name in NUMBERS}
-        refusal = refusal_json(asked.sha256, code, public) + "\n"
-        return self._put(analyst, f"{asked.sha256}.refused.json", refusal, since=file.mark[_WRITTEN])
+        public = {name: fact for name, fact in facts.items() if name in (*NUMBERS, CHARGED)}
+        refusal = refusal_json(sha256, code, public) + "\n"
+        return self._put(analyst, f"{sha256}.refused.json", refusal, since=file.mark[_WRITTEN])
 
     def _put(self, analyst: str, name: str, text: str, *, since: int = 0) -> bool:
         """Put a file into an analyst's folder of the outbox as a whole, for its owner and its group, if it can.
@@ -491,44 +514,18 @@ def _in_turn(listed: Iterable[list[Found]]) -> list[list[Found]]:
     return [[file for file in turn if file is not None] for turn in zip_longest(*listed)]
 
 
-@final
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Listed:
-    """The ordinary files of a folder that may be requests.
-
-    Attributes
-    ----------
-    pending : list of Found
-        Those that are to be looked at, the oldest first.
-    passed : list of Found
-        Those that were looked at.
-    is_cut : bool
-        Whether there are more.
-    """
-
-    pending: list[Found]
-    passed: list[Found]
-    is_cut: bool
-
-
-def _listed(folder: str, top: int, done: Container[Found], seen: Container[Found]) -> Listed:
-    """Return the files of a folder; those that were looked at take nobody's place."""
-    pending, passed, is_cut = list[Found](), list[Found](), False
+def _listed(folder: str, top: int) -> list[Found]:
+    """Return the ordinary files of a folder that may be requests: one more than `MOST_LISTED` where there are more."""
+    found = list[Found]()
     with suppress(OSError), _below(folder, top) as number, os.scandir(number) as entries:
         for entry in entries:
+            if len(found) > MOST_LISTED:
+                break
             if entry.name.startswith(".") or not entry.name.endswith(".json"):
                 continue
-            if len(pending) >= MOST_FILES or len(pending) + len(passed) >= MOST_LISTED:
-                is_cut = True
-                break
             with suppress(OSError):
                 status = entry.stat(follow_symlinks=False)
                 if stat.S_ISREG(status.st_mode):
                     mark = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-                    file = Found(folder=folder, name=entry.name, mark=mark)
-                    (passed if file in done or file in seen else pending).append(file)
-    return Listed(pending=sorted(pending, key=_age), passed=passed, is_cut=is_cut)
-
-
-def _age(file: Found) -> tuple[int, str]:
-    return file.mark[_WRITTEN], file.name
+                    found.append(Found(folder=folder, name=entry.name, mark=mark))
+    return found

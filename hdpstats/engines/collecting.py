@@ -6,6 +6,7 @@ else. A site that refuses, sends something else or nothing is left out (`hdpstat
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, final
@@ -26,12 +27,12 @@ REFUSALS: Final[Mapping[str, str]] = MappingProxyType(
         "unavailable": "it could not answer; its custodian's log says why",
         "unknown-analyst": "its settings list no analyst of the name that signed the job",
         "request": "it cannot answer such a request, which is of another schema, or not whole; nothing was charged now",
-        "not-approved": "its custodian has not approved the request; nothing was charged now",
-        "forbidden": "it does not permit this to the analyst; nothing was charged now",
-        "insufficient-budget": "its ledger has not enough left for the analyst; nothing was charged now",
-        "stopped": "the analyst is stopped there; its custodian knows why; nothing was charged now",
-        "too-long": "the answer would take longer than it allows; nothing was charged now",
-        "too-large": "the request is larger than it accepts; nothing was charged now",
+        "not-approved": "its custodian has not approved the request",
+        "forbidden": "it does not permit this to the analyst",
+        "insufficient-budget": "its ledger has not enough left for the analyst",
+        "stopped": "the analyst is stopped there; its custodian knows why",
+        "too-long": "the answer would take longer than it allows",
+        "too-large": "the request is larger than it accepts",
         "refused": "it refuses what the request asks; its custodian's log says why",
         "others": "the files of the other sites do not belong together; nothing was charged now",
     }
@@ -155,15 +156,12 @@ def _exchange(request: RequestFile, several: SeveralSites, send: Carrier, task: 
         if reply is None or reply.release is None:
             left[name] = why_not(reply) or NO_ANSWER
             continue
-        try:
+        with suppress(HdpError):
             found = ReleaseFile.from_bytes(reply.release)
-        except HdpError:
+            if found.request_sha256 == request.sha256:
+                releases[name] = found
+        if name not in releases:
             left[name] = REFUSALS["unavailable"]
-            continue
-        if found.request_sha256 == request.sha256:
-            releases[name] = found
-        else:
-            left[name] = REFUSALS["request"]
     several = several.without(left).with_releases(releases)
     several.check_quorum()
     return several

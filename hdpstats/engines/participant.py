@@ -6,7 +6,8 @@ for nothing, whoever repeats it.
 
 **What leaves** is a `Reply`: the bytes of a release file, or the name of a refusal. Whatever goes wrong inside has one
 name, and its cause is in the custodian's log alone: a file of its own (``site.carried.log`` in the folder of the
-state), which no carrier reads.
+state), which no carrier reads. Where it is the site's own (its ledger or another file of its state cannot be used now,
+its system fails, it lacks memory), the name is ``unavailable``: the same request can be asked again.
 
 **When it leaves.** New answers leave at slots (`hdpstats.custodian.timing`). Opening the site reads the rows, and how
 long that takes depends on them: so every reply waits for a multiple of ``grid`` seconds since its task arrived. Choose
@@ -18,6 +19,7 @@ import json
 import logging
 import math
 import re
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +28,7 @@ from typing import Any, Final, Self, final
 from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats._base.work import Prices
 from hdpstats.custodian import log
-from hdpstats.custodian.answering import Exchange
+from hdpstats.custodian.answering import Exchange, is_of_site
 from hdpstats.custodian.approvals import NotApproved
 from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.files import StateError, check_file
@@ -36,6 +38,7 @@ from hdpstats.custodian.serving import protect_memory
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.engines.collecting import ANSWER, FACTS, REFUSALS, Reply, several_of, written
 from hdpstats.exchange import ReleaseFile, RequestFile, SeveralSites
+from hdpstats.exchange.files import Unreadable
 from hdpstats.sites import Site
 from hdpstats.sites.messages import code_of
 
@@ -173,6 +176,12 @@ class Participant:
             raise _Refused("others", error) from None
         if self._name not in several.releases or self._name in several.left:
             raise _Refused("others")
+        if threading.current_thread() is not threading.main_thread() and not self._declared().unsigned:
+            raise StateError(
+                "limits: analysis holds in the main thread of a process alone, and the carrier asks in another one: "
+                "nothing was charged now; have it send the task to the client's own loop",
+                argument="limits: analysis",
+            )
         return self._asked(site, asked, analyst, several)
 
     def _opened(self) -> tuple[Exchange, RequestFile, str]:
@@ -183,6 +192,8 @@ class Participant:
         try:
             asked = RequestFile.read(self._request)
             asked.public_table(settings.dictionary, settings.persons.unit)
+        except Unreadable:  # now
+            raise
         except HdpError as error:
             raise _Refused("request", error) from None
         analyst = self._analyst(settings, declared, asked)
@@ -221,6 +232,8 @@ class Participant:
             try:
                 return several.sites({self._name: own})
             except HdpError as error:
+                if is_of_site(error):
+                    raise
                 raise _Refused("others", error) from None
 
         try:
@@ -228,6 +241,8 @@ class Participant:
         except NotApproved as error:
             raise _Refused("not-approved", error) from None
         except HdpError as error:
+            if is_of_site(error):
+                raise
             code = str(error.facts.get("code") or code_of(error))
             raise _Refused(code if code in REFUSALS else "refused", error) from None
 

@@ -9,7 +9,7 @@ Answering is the custodian's: `hdpstats.custodian.answering`.
 """
 
 from hdpstats.exchange.release_file import ReleaseFile, read_result
-from hdpstats.exchange.request_file import RequestFile, request
+from hdpstats.exchange.request_file import RequestFile, RequestName, request
 from hdpstats.exchange.several import SeveralSites
 
-__all__ = ["ReleaseFile", "RequestFile", "SeveralSites", "read_result", "request"]
+__all__ = ["ReleaseFile", "RequestFile", "RequestName", "SeveralSites", "read_result", "request"]

@@ -27,10 +27,13 @@ MOST_KEYS: Final = 5 * MOST_CONTAINERS
 """The keys of its objects."""
 MOST_ITEMS: Final = 4_500_000
 """Their items together: public rows of 16 MB are no more, as a cell takes four bytes there, and other items are few."""
+MOST_DIGITS: Final = 400
+"""Digits in a row of a number: written out, the largest float has 309. Time to read them is that of their square."""
 _KEY: Final = re.compile(r"[0-9a-f]{16}")
 _VALUE: Final = re.compile(r"[0-9a-f]{128}")
 _PART: Final = 1 << 20
 """Bytes that are counted at once."""
+_AS_ZERO: Final = bytes.maketrans(b"123456789", b"0" * 9)
 
 
 @final
@@ -79,8 +82,8 @@ def read_bytes(path: Place, *, name: str, folder: int | None = None) -> bytes:
 def fields_in(content: bytes, *, name: str, format: str, place: Place) -> tuple[dict[str, Any], str]:  # noqa: A002
     """Return the fields of JSON text with a format, and the text without the line's end.
 
-    Its lists, objects, keys and items are counted before it is read: memory and time are in proportion to what is
-    expected.
+    Its lists, objects, keys, items and the digits of its numbers are counted before it is read: memory and time are in
+    proportion to what is expected.
 
     Raises
     ------
@@ -92,8 +95,13 @@ def fields_in(content: bytes, *, name: str, format: str, place: Place) -> tuple[
         raise ArgumentError(
             f"{name}: {where} is longer than {LONGEST // 10**6} MB, which no {name} of hdpstats is", argument=name
         )
+    counts, is_long = _outside_texts(content)
+    if is_long:
+        raise ArgumentError(
+            f"{name}: {where} is not a {name} file of hdpstats: it has a number of more than {MOST_DIGITS} digits",
+            argument=name,
+        )
     try:
-        counts = _outside_texts(content)
         containers, keys, items = counts[ord("[")] + counts[ord("{")], counts[ord(":")], counts[ord(",")]
         if containers > MOST_CONTAINERS or keys > MOST_KEYS or items > MOST_ITEMS:
             raise ValueError("too many parts")
@@ -111,16 +119,20 @@ def fields_in(content: bytes, *, name: str, format: str, place: Place) -> tuple[
     return fields, text
 
 
-def _outside_texts(content: bytes) -> "np.ndarray[Any, np.dtype[np.int64]]":
-    """Return how often each byte is outside of the texts of JSON."""
+def _outside_texts(content: bytes) -> "tuple[np.ndarray[Any, np.dtype[np.int64]], bool]":
+    """Return how often each byte is outside of the texts of JSON, and whether more than `MOST_DIGITS` digits follow."""
     plain = content.replace(b"\\\\", b"").replace(b'\\"', b"")
     counts, within = np.zeros(256, dtype=np.int64), False
+    too_long, before, is_long = b"0" * (MOST_DIGITS + 1), b"", False
     for begin in range(0, len(plain), _PART):
         part = np.frombuffer(plain, dtype=np.uint8, count=min(_PART, len(plain) - begin), offset=begin)
         texts = np.logical_xor.accumulate(part == ord('"')) ^ within
-        counts += np.bincount(part[~texts], minlength=256)
+        outside = part[~texts]
+        counts += np.bincount(outside, minlength=256)
+        digits = before + outside.tobytes().translate(_AS_ZERO)
+        is_long, before = is_long or too_long in digits, digits[-MOST_DIGITS:]
         within = bool(texts[-1])
-    return counts
+    return counts, is_long
 
 
 def other_version(fields: Mapping[str, Any]) -> str:

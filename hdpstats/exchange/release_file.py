@@ -42,6 +42,8 @@ FORMAT: Final = "hdpstats release 1"
 SIGNED: Final = "hdpstats signed release file 1"
 REFUSAL: Final = "hdpstats refusal 1"
 LONGEST_REFUSAL: Final = 1000
+CHARGED: Final = "charged_before"
+"""A field of a refusal, true: an earlier query of its request was charged. It is left out where none was."""
 
 Answers = tuple[tuple[Query, Release], ...]
 
@@ -186,9 +188,17 @@ class ReleaseFile:
         return RecordedSite(self, otherwise=otherwise)
 
 
-def refusal_json(request_sha256: str, code: str, numbers: Mapping[str, object]) -> str:
-    """Return the canonical text of a file that says why a request was refused: a code of the service, and numbers."""
-    return codec.dumps({"format": REFUSAL, "request": request_sha256, "error": code, **numbers})
+def refusal_json(request_sha256: str, code: str, facts: Mapping[str, object]) -> str:
+    """Return the canonical text of a file that says why a request was refused: a code of the service, public facts."""
+    return codec.dumps({"format": REFUSAL, "request": request_sha256, "error": code, **facts})
+
+
+CHARGED_BEFORE: Final = (
+    "But an earlier query of this request was charged, and stays charged: the same request gets it for nothing once "
+    "the rest may be answered. The propensity model of weighted people is had alone, by a request `propensity` of the "
+    "same formula, epsilon and replicate, which costs nothing"
+)
+"""What is said of a refusal that followed a charge."""
 
 
 def _check_answered(content: bytes, request_sha256: str | None = None) -> None:
@@ -204,7 +214,8 @@ def _check_answered(content: bytes, request_sha256: str | None = None) -> None:
         )
     refusal = CODES.get(str(fields.get("error")))
     if refusal is not None:
-        raise refusal.error(refusal.message, code=str(fields["error"]))
+        before = f". {CHARGED_BEFORE}" if fields.get(CHARGED) is True else ""
+        raise refusal.error(f"{refusal.message}{before}", code=str(fields["error"]))
 
 
 def _answer(fields: Mapping[str, Any]) -> tuple[Query, Release]:

@@ -41,7 +41,61 @@ from hdpstats.sites.study import checked_study
 
 FORMAT: Final = "hdpstats request 1"
 SIGNED: Final = "hdpstats signed request 1"
+_SIGNATURE: Final = re.compile(rb',"signature":\{"key":"([0-9a-f]{16})","value":"([0-9a-f]{128})"\}\}\n?\Z')
+"""The end of a request that is signed: the other keys come before this one."""
+_END: Final = 300
+"""Bytes that have it."""
 _VERSION: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_-]{0,63}")
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RequestName:
+    """What a request is called, and who signed it.
+
+    Attributes
+    ----------
+    sha256 : str
+        That of all but its signature.
+    signature : FileSignature or None
+        Whose request it is, where its author signed it.
+    """
+
+    sha256: str
+    signature: FileSignature | None
+
+    @classmethod
+    def of(cls, content: bytes) -> "RequestName":
+        """Return the name of the request that some bytes are, if they are one, without reading them.
+
+        It takes no memory in proportion to them.
+        """
+        tail = max(len(content) - _END, 0)
+        found = _SIGNATURE.search(content, tail)
+        end = found.start() if found else len(content) - content.endswith(b"\n")
+        hashed = hashlib.sha256(memoryview(content)[:end])
+        if found is None:
+            return cls(sha256=hashed.hexdigest(), signature=None)
+        hashed.update(b"}")
+        key, value = (part.decode() for part in found.groups())
+        return cls(sha256=hashed.hexdigest(), signature=FileSignature(key=key, value=value))
+
+    @property
+    def statement(self) -> dict[str, str]:
+        """What is signed."""
+        return {"format": SIGNED, "request": self.sha256}
+
+    def check_signature(self, key: VerifyingKey) -> None:
+        """Refuse a request that a key did not sign.
+
+        Raises
+        ------
+        SignatureError
+            ``reason`` is "unsigned", "other key" or "forged".
+        """
+        if self.signature is None:
+            raise SignatureError("the request has no signature", reason="unsigned")
+        key.check(self.statement, key=self.signature.key, value=self.signature.value, what="the request")
 
 
 @final
@@ -131,27 +185,18 @@ class RequestFile:
         return self._sha256[0]
 
     @property
-    def statement(self) -> dict[str, str]:
-        """What is signed."""
-        return {"format": SIGNED, "request": self.sha256}
+    def name(self) -> RequestName:
+        """What it is called, and who signed it."""
+        return RequestName(sha256=self.sha256, signature=self.signature)
+
+    def check_signature(self, key: VerifyingKey) -> None:
+        """Refuse a request that a key did not sign; see `RequestName.check_signature`."""
+        self.name.check_signature(key)
 
     def signed(self, key: SigningKey | Place) -> Self:
         """Return the request with the signature of a private key, or of its file."""
         private = SigningKey.read(key)  # type: ignore[arg-type]
-        return replace(self, signature=FileSignature(key=private.public.id, value=private.sign(self.statement)))
-
-    def check_signature(self, key: VerifyingKey) -> None:
-        """Refuse a request that a key did not sign.
-
-        Raises
-        ------
-        SignatureError
-            ``reason`` is "unsigned", "other key" or "forged".
-        """
-        signature = self.signature
-        if signature is None:
-            raise SignatureError("the request has no signature", reason="unsigned")
-        key.check(self.statement, key=signature.key, value=signature.value, what="the request")
+        return replace(self, signature=FileSignature(key=private.public.id, value=private.sign(self.name.statement)))
 
     def write(self, path: Place) -> None:
         """Write the file as a whole, for whom the process lets read its files (its umask).

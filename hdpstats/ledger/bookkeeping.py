@@ -17,7 +17,7 @@ from typing import Any, Self, final
 from sqlalchemy import Connection, bindparam, insert, select
 
 from hdpstats import __version__
-from hdpstats._base.errors import LedgerError, Superseded
+from hdpstats._base.errors import ChargedMeanwhile, LedgerError, Superseded
 from hdpstats.ledger.analysts import Quota, over_quota, without_cap
 from hdpstats.ledger.chain import BY_SETTINGS, Chain, share_id
 from hdpstats.ledger.leases import Holder, read_lease, write_lease
@@ -274,16 +274,20 @@ class Transaction:
         over: Lease | None = None,
         *,
         later: int = 0,
+        in_vain: int | None = None,
     ) -> Charge | Lease:
         """Charge a request, once as long as its computation lives: return the charge, or another holder's lease.
 
         What lies ahead must be affordable too, and so many ``later`` charges be within the analyst's limit; it is not
         charged. A request without a release whose holder has ended,
         as ``over`` says, is charged again: its next draw is another one. An analyst's cap is charged for every
-        charge of what he receives, also for those that were made for somebody else.
+        charge of what he receives, also for those that were made for somebody else: of these are no more than were
+        ``in_vain`` when the caller looked, or nothing is charged.
         """
         charge, new = self.chain.charges.get(request.id), True
         attempt = 0 if charge is None else charge.attempt
+        if in_vain is not None and attempt - (request.id in self.chain.released) > in_vain:
+            raise ChargedMeanwhile("the request was charged by somebody else meanwhile; nothing was charged now")
         if charge is not None:
             if charge.cost != cost:
                 where = "" if analyst else f", in entry {charge.entry},"

@@ -414,6 +414,7 @@ class Ledger:
         *,
         holder: Holder | None = None,
         over: Lease | None = None,
+        in_vain: int | None = None,
     ) -> Charge | Lease:
         """Charge a request; durable when this returns, and the permission to compute its release **once**.
 
@@ -441,6 +442,8 @@ class Ledger:
             The computation that will record the release; by default this process stands for one.
         over
             The lease of a holder that is given up: as long as it is still the latest one, the request is charged again.
+        in_vain
+            How many of its charges may have no release, as the caller has seen; None for any number.
 
         Raises
         ------
@@ -453,7 +456,8 @@ class Ledger:
         ArgumentError
             If the request is for another dataset or version, or the cost is nothing.
         LedgerError
-            If the ledger is damaged or cannot be written; `NothingCharged` where what `watch` was given refuses.
+            If the ledger is damaged or cannot be written; `NothingCharged` where what `watch` was given refuses, and
+            `ChargedMeanwhile` where more than ``in_vain`` of its charges have no release.
         """
         if (request.dataset, request.version) != (self._dataset, self._version):
             raise ArgumentError(
@@ -475,6 +479,7 @@ class Ledger:
                 analyst=name,
                 over=over,
                 later=len(ahead),
+                in_vain=in_vain,
             )
         )
 
@@ -702,36 +707,24 @@ class Ledger:
 
         return self._read(latest)
 
-    def in_vain(self, request_id: str) -> int:
-        """Return how many charges of a request have no release: one is computed now, or its process ended before.
-
-        Whoever receives the release is charged for them too (`hdpstats.sites.single_draw`).
-        """
-        chain = self._latest()
-        charge = chain.charges.get(request_id)
-        return 0 if charge is None else charge.attempt - (request_id in chain.released)
-
-    def owed(self, request_id: str, analyst: str) -> int:
-        """Return how many charges of a request were made for others alone: an analyst who receives it is charged them.
-
-        They count for his cap, and not for the total once more.
-        """
-        chain = self._latest()
-        charge = chain.charges.get(request_id)
-        return 0 if charge is None else charge.attempt - chain.charged_to(request_id, checked_analyst(analyst))
-
-    def all_in_vain(self, terms: str) -> dict[str, int]:
+    def in_vain(self, terms: str, analyst: str | None = None) -> dict[str, int]:
         """Return how many charges have no release, by the SHA-256 of the query's text, of this version of the data set.
+
+        One is computed now, or its process ended before. Whoever receives the release is charged for all of them
+        (`hdpstats.sites.single_draw`). With an analyst: those that were made for others alone, which he is charged when
+        he receives it; they count for his cap, and not for the total once more.
 
         ``terms`` are those of a site, in its words (`hdpstats.ledger.Request`); queries without such charges are left
         out.
         """
+        name = named_analyst(analyst)
 
         def found(transaction: Transaction) -> dict[str, int]:
             chain, numbers = transaction.chain, dict[str, int]()
             for request_id, charge in chain.charges.items():
                 number = charge.attempt - (request_id in chain.released)
-                entry = read_charge(transaction.connection, request_id, charge.attempt) if number else None
+                number -= chain.charged_to(request_id, name) if name else 0
+                entry = read_charge(transaction.connection, request_id, charge.attempt) if number > 0 else None
                 if entry is None or (entry.dataset, entry.version) != (self._dataset, self._version):
                     continue
                 chain.check_known(entry)

@@ -101,6 +101,12 @@ class Tabulated(PredictorLoss):
 
     functions = 24.0
 
+    @cached_property
+    def raked(self) -> bool:  # type: ignore[override]
+        """Whether scores depend on residuals alone, whatever the outcome: raked rows keep theirs then."""
+        apart = np.max(np.abs(self._nodes - self._nodes[0]))
+        return bool(self.tilt == 1.0 and apart <= SLACK * float(self.lipschitz))
+
     @property
     def scaled_curvature(self) -> float:  # type: ignore[override]
         """``sup l''`` times the largest place of the grid and, with a tilt, outcome."""
@@ -176,6 +182,13 @@ class Tabulated(PredictorLoss):
         place = eta - self.tilt * y
         beyond = place - np.clip(place, self.start, self.start + self._reach)
         return np.asarray(inside + beyond * np.where(beyond > 0.0, high, low))
+
+    def over(self, eta: FloatArray, *, own: FloatArray, y: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+        """Return those of the rows as they were, which keep their residuals; only where these are all that counts."""
+        if y is None or not self.raked:
+            return self.typical(eta)
+        ones = np.ones_like(eta)
+        return ones * self.curvature(own, y), ones * self.score(own, y) ** 2
 
     def typical(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return averages over outcomes spread evenly over the range."""

@@ -75,7 +75,7 @@ class Pairs:
 
         def factor(side: int, pair: int) -> FloatArray:
             """Return a factor of a pair; most columns are one of several pairs."""
-            place = self.places[side, pair]
+            place = int(self.places[side, pair])
             key = place, self.centre[side, pair], self.unit[side, pair], self.known[pair].reach
             if key not in factors:
                 factors[key] = self._factor(side, pair, features[place])
@@ -97,8 +97,9 @@ class Pairs:
         """
         found = []
         for pair in np.flatnonzero(self.joint):
-            one, other = np.array([0.0, 0.0, 1.0, 1.0]), np.array([0.0, 1.0, 0.0, 1.0])
-            none, second, first, both = self.known[pair].of(self._factor(0, pair, one), self._factor(1, pair, other))
+            cells = np.array([[0.0, 0.0, 1.0, 1.0], [0.0, 1.0, 0.0, 1.0]])
+            first, second = (self._factor(side, int(pair), each) for side, each in enumerate(cells))
+            none, second, first, both = self.known[pair].of(first, second)
             p, q = shares[:, self.places[0, pair]], shares[:, self.places[1, pair]]
             rest = products[:, pair] - none * (1.0 - p - q) - first * p - second * q
             share = rest / (none + both - first - second)

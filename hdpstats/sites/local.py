@@ -26,7 +26,7 @@ from hdpstats.schema.schema import Schema
 from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import PrivateRows, PrivateTable
 from hdpstats.sites.messages import Facts, Quote
-from hdpstats.sites.single_draw import drawn_once, warn_if_charged_again
+from hdpstats.sites.single_draw import drawn_once, held_charge, warn_if_charged_again
 from hdpstats.sites.site import HeldData, Site, SiteTerms
 
 MOST_PUBLIC = 8
@@ -195,6 +195,7 @@ class LocalSite(Site):
         *,
         analyst: str | None = None,
         pace: Callable[[], AbstractContextManager[None]] = nullcontext,
+        in_vain: int | None = None,
     ) -> Release:
         """Answer a query; see `Site.answer`.
 
@@ -208,6 +209,9 @@ class LocalSite(Site):
         With a ``pace``, the computation on private rows runs within what it returns: after the charge, before the
         record. One that ends at fixed instants only hides how long the computation took, also from who looks at the
         ledger. It is called for each computation: there is a second one where the first was given up in between.
+
+        With ``in_vain``, nothing is charged where more charges of the query have no release
+        (`hdpstats.ledger.Ledger.charge`).
         """
         stored, answered_before = drawn_once(
             self._ledger,
@@ -215,6 +219,7 @@ class LocalSite(Site):
             prepare=partial(self._ready, query, analyst),
             compute=partial(self._compute, pace),
             analyst=analyst,
+            in_vain=in_vain,
         )
         return self._handed_out(query, stored, answered_before=answered_before)
 
@@ -247,13 +252,9 @@ class LocalSite(Site):
         stored = self._ledger.stored(self._request(query).id, analyst)
         return None if stored is None else self._handed_out(query, stored, answered_before=True)
 
-    def in_vain(self, query: Query) -> int:
-        """Return how many charges of a query have no release (`hdpstats.ledger.Ledger.in_vain`)."""
-        return self._ledger.in_vain(self._request(query).id)
-
-    def owed(self, query: Query, *, analyst: str) -> int:
-        """Return how many charges of a query were made for others alone (`hdpstats.ledger.Ledger.owed`)."""
-        return self._ledger.owed(self._request(query).id, analyst)
+    def held_charge(self, query: Query) -> int:
+        """Return the number of a query's charge that this process has bits for (`hdpstats.sites.single_draw`), or 0."""
+        return held_charge(self._ledger, self._request(query))
 
     def work(self, query: Query, *, analyst: str | None = None) -> Operations:
         """Return what the computation of a query on the declared number of rows takes at most; charges nothing.

@@ -389,6 +389,13 @@ CODES: Final[Mapping[str, Refusal]] = MappingProxyType(
             "the site refused the query, or could not complete it (then the budget stays charged, and the same query "
             "may be sent again); was it written for the site's schema and people?",
         ),
+        "ended": Refusal(
+            422,
+            SiteError,
+            "processes of the site ended, or had not enough memory, while they read or answered this request, which "
+            "may take more memory than there is; the site refuses it until its custodian has it answered (hdpstats "
+            "site answer). Ask for a smaller model, or with fewer public rows, or ask the custodian",
+        ),
         "ledger": Refusal(
             503,
             LedgerError,

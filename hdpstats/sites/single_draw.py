@@ -138,6 +138,14 @@ class _Attempts:
             if not attempt.charging:
                 self.end(key)
 
+    def number(self, key: Key) -> int:
+        """Return the number of the charge that the attempt of a request has bits for, 0 where there is none."""
+        if self._process != os.getpid():
+            return 0
+        with self._lock:
+            attempt = self._found.get(key)
+        return 0 if attempt is None else attempt.number
+
     def end(self, key: Key) -> None:
         """Forget the attempt of a request, unless a thread has it."""
         with self._lock:
@@ -149,6 +157,14 @@ class _Attempts:
 _ATTEMPTS = _Attempts()
 
 
+def held_charge(ledger: Ledger, request: Request) -> int:
+    """Return the number of a request's charge whose bits this process holds, 0 where it holds none.
+
+    As long as it is the latest one, going on under it charges nothing.
+    """
+    return _ATTEMPTS.number((ledger.place, request.id))
+
+
 def drawn_once(
     ledger: Ledger,
     request: Request,
@@ -156,6 +172,7 @@ def drawn_once(
     prepare: Callable[[], Prepared],
     compute: Callable[[Prepared], Release],
     analyst: str | None = None,
+    in_vain: int | None = None,
 ) -> tuple[StoredRelease, bool]:
     """Return the stored release of a request: charge it and compute it if it has none, or wait for who does.
 
@@ -174,6 +191,8 @@ def drawn_once(
         Computes the release from private rows, with noise; called with the bits of this request's draw in use.
     analyst
         Who receives the release.
+    in_vain
+        How many charges of the request may have no release, or nothing is charged; None for any number.
 
     Raises
     ------
@@ -188,7 +207,7 @@ def drawn_once(
     prepared = prepare()
     while stored is None:
         with _ATTEMPTS.of(key) as attempt, attempt.alone(), ledger.room() as room:
-            outcome = _charged(ledger, request, prepared, analyst, attempt, patient=patient)
+            outcome = _charged(ledger, request, prepared, analyst, attempt, patient=patient, in_vain=in_vain)
             if isinstance(outcome, Charge):
                 draw = attempt.begin(outcome)
                 with beating(partial(ledger.beat, outcome), attempt.lock.locked), drawing(draw):
@@ -209,13 +228,21 @@ def drawn_once(
 
 
 def _charged(
-    ledger: Ledger, request: Request, prepared: Prepared, analyst: str | None, attempt: Attempt, *, patient: bool
+    ledger: Ledger,
+    request: Request,
+    prepared: Prepared,
+    analyst: str | None,
+    attempt: Attempt,
+    *,
+    patient: bool,
+    in_vain: int | None,
 ) -> Charge | StoredRelease | None:
     """Return the charge to compute for, or the stored release, or wait for who computes.
 
     None where everything is to be seen again.
     """
-    charging = partial(ledger.charge, request, total(prepared.events), prepared.ahead, analyst, holder=attempt.holder)
+    cost, holder = total(prepared.events), attempt.holder
+    charging = partial(ledger.charge, request, cost, prepared.ahead, analyst, holder=holder, in_vain=in_vain)
     before, attempt.charging = attempt.charging, True  # an interrupt may come when the charge is written
     try:
         outcome = charging()

@@ -1,15 +1,17 @@
 """A hospital that is asked by files: its folder, what is asked of it, and the files that come and go."""
 
+import os
 import unittest.mock
 
 import yaml
 
 import hdpstats.api as hdp
 from hdpstats.custodian import SiteSettings, answering, kept_head, previewing
+from hdpstats.custodian.request_costs import query_sha256
 from hdpstats.exchange import ReleaseFile, RequestFile, read_result
 from hdpstats.exchange.weighted_people import OfWeightedPeople
 from hdpstats.records import codec
-from hdpstats.sites import Site
+from hdpstats.sites import LocalSite, Site
 from hdpstats.sites.site import HeldData
 from tests.custodian.institution import EVERYTHING, PATIENT, open_account
 from tests.custodian.people import FORMULA, PRIVATE, PUBLIC, SCHEMA, SURVIVAL
@@ -125,6 +127,29 @@ def write_whole(path, fields):
     """Write a release file anew, as whoever alters one can: with its hash, and without a signature."""
     rest = {name: value for name, value in fields.items() if name not in ("sha256", "signature")}
     path.write_text(codec.dumps({**rest, "sha256": codec.sha256(rest)}) + "\n")
+
+
+def killed(do, number=1):
+    """Do something in a process that is killed between the charge and the release of its so-and-so-many-th query."""
+    child, compute, begun = os.fork(), LocalSite._compute, []
+
+    def computing(*given):
+        begun.append(given)
+        return os._exit(9) if len(begun) == number else compute(*given)
+
+    if not child:
+        LocalSite._compute = computing
+        try:
+            do()
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+
+
+def in_vain(place, request, number, *, others=False, **options):
+    """Return what a ledger says (`Ledger.in_vain`) where the first query of a request was charged so often in vain."""
+    name = query_sha256(previewing.looked_at(place.settings, request, **options).met)
+    return lambda _, terms, analyst=None: {name: number} if others or analyst is None else {}
 
 
 LOOKING = ("analyst", "public")

@@ -4,18 +4,21 @@ import dataclasses
 import errno
 import json
 import os
+from contextlib import suppress
 
 import pytest
 import yaml
 
 import hdpstats.api as hdp
-from hdpstats.custodian import SiteSettings, approvals, approve, overview, preview
+from hdpstats._base.errors import ChargedAgain
+from hdpstats.custodian import SiteSettings, answering, approvals, approve, overview, preview
 from hdpstats.custodian.approvals import NotApproved
 from hdpstats.custodian.previewing import PreviewSite
+from hdpstats.custodian.timing import Slots
 from hdpstats.exchange import RequestFile, questions
 from hdpstats.ledger import Ledger
 from hdpstats.sites import LocalSite
-from tests.custodian.asked_by_files import SIMPLE, Place, seen, with_entries
+from tests.custodian.asked_by_files import PRICES, SIMPLE, Place, in_vain, killed, seen, with_entries
 from tests.custodian.institution import EVERYTHING
 from tests.custodian.people import PRIVATE, SCHEMA
 
@@ -58,8 +61,7 @@ def test_what_changed_since_the_dry_run_is_not_approved(place, monkeypatch):
             approve(place.settings, place.request, by="Dr Bos", sha256=before, analyst="ann")
     before = shown(place, analyst="ann")
     for target, name, value in (
-        (Ledger, "in_vain", lambda *_: 1),
-        (Ledger, "owed", lambda *_: 1),
+        (Ledger, "in_vain", in_vain(place, place.request, 1, analyst="ann")),
         (approvals, "__version__", "9.9.9"),
     ):
         with monkeypatch.context() as patched:
@@ -105,16 +107,10 @@ def test_an_approval_is_for_one_data_set_of_an_account(place):
     assert [json.loads(line)["dataset"] for line in lines] == ["trial", "other"]
 
 
-def test_what_was_charged_in_vain_needs_an_approval_of_its_own(place, monkeypatch):
+@pytest.mark.filterwarnings("ignore:this release was charged 2 times")
+def test_what_was_charged_in_vain_needs_an_approval_of_its_own(place):
     place.ask(*SIMPLE)
-
-    def killed(self, pace, prepared):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(LocalSite, "_compute", killed)
-        with pytest.raises(KeyboardInterrupt):
-            place.answer(analyst="ann", by="Dr Bos")
+    killed(lambda: place.answer(analyst="ann", by="Dr Bos"))
     assert place.spent == 0.5
     with pytest.raises(NotApproved, match="given anew"):
         place.answer(analyst="ann")
@@ -124,7 +120,84 @@ def test_what_was_charged_in_vain_needs_an_approval_of_its_own(place, monkeypatc
     place.answer(analyst="ann", by="Dr Cox")
     by = [json.loads(line)["by"] for line in place.settings.approvals.read_text().splitlines()]
     assert by == ["Dr Bos", "Dr Cox"]
-    assert place.read().to_json()
+    assert (place.spent, bool(place.read().to_json())) == (1, True)
+
+
+def test_going_on_under_a_charge_needs_no_approval_where_its_noise_is_kept(place, monkeypatch):
+    """It charges nothing: the ledger may be away as a release is recorded."""
+    place.ask(*SIMPLE)
+    approve(place.settings, place.request, by="Dr Bos", sha256=shown(place, analyst="ann"), analyst="ann")
+    with monkeypatch.context() as patched:
+        patched.setattr(Ledger, "persist", away)
+        with pytest.raises(hdp.LedgerError, match="disk is full"):
+            place.answer(analyst="ann")
+    assert place.spent == 0.5
+    child = os.fork()
+    if not child:  # which has no such noise
+        with suppress(NotApproved):
+            place.answer(analyst="ann")
+        os._exit(int(place.spent != 0.5 or place.release.exists()))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    place.answer(analyst="ann")
+    assert (place.spent, place.ledger.history()["released"].all()) == (0.5, True)
+
+
+def away(*_, **__):
+    raise hdp.LedgerError("the ledger's disk is full")
+
+
+TWO = {name: EVERYTHING | {"epsilon": 5} for name in ("ann", "bob")}
+
+
+@pytest.mark.parametrize("approval", ["required", "none"])
+@pytest.mark.parametrize("who", ["ann", "bob"])
+def test_what_is_charged_meanwhile_over_a_network_is_covered_by_no_approval(tmp_path, monkeypatch, who, approval):
+    """An approval is looked at before the charge, and holds for no more charges in vain than there were then."""
+    place = Place(tmp_path, requests={"approval": approval}, analysts=TWO)
+    place.ask(*SIMPLE)
+    approve(place.settings, place.request, by="Dr Bos", sha256=shown(place, analyst="ann"), analyst="ann")
+    answer = Slots.answer
+
+    def late(self, query, **options):
+        if not place.spent:
+            killed(lambda: self._site.answer(query, analyst=who))
+        return answer(self, query, **options)
+
+    monkeypatch.setattr(Slots, "answer", late)
+    exchange = answering.Exchange(place.settings, prices=PRICES)
+    is_free = (who, approval) == ("ann", "none")
+    if is_free:  # charged in vain once, of twice that need no approval
+        with pytest.warns(ChargedAgain):
+            exchange.answer(RequestFile.read(place.request), analyst="ann", carried=True)
+    else:
+        with pytest.raises(NotApproved):
+            exchange.answer(RequestFile.read(place.request), analyst="ann", carried=True)
+    received = 0.5 if who == "ann" else 0
+    assert (place.spent, place.ledger.spent_by("ann").epsilon) == ((1, 1) if is_free else (0.5, received))
+
+
+def test_what_another_received_meanwhile_over_a_network_is_had(tmp_path, monkeypatch):
+    place = Place(tmp_path, requests={"approval": "required"}, analysts=TWO)
+    place.ask(*SIMPLE)
+    answer = Slots.answer
+
+    def late(self, query, **options):
+        self._site.answer(query, analyst="bob")
+        return answer(self, query, **options)
+
+    monkeypatch.setattr(Slots, "answer", late)
+    place.answer(analyst="ann", by="Dr Bos")
+    assert (place.spent, place.ledger.spent_by("ann").epsilon) == (0.5, 0.5)
+
+
+def test_approvals_that_were_written_earlier_are_read(place):
+    """Where they name charges in vain over all queries, they are for none of them."""
+    place.ask(*SIMPLE)
+    place.answer(analyst="ann", by="Dr Bos")
+    line = json.loads(place.settings.approvals.read_text()) | {"again": 1, "besides": {"0" * 64: 1}}
+    place.settings.approvals.write_text(json.dumps(line) + "\n")
+    found = approvals.approval_of(place.settings, answering.Exchange(place.settings)._site, line["request"], "ann")
+    assert (found.by, dict(found.vain)) == ("Dr Bos", {})
 
 
 def test_no_query_costs_more_than_the_request_says(place, monkeypatch):

@@ -23,7 +23,7 @@ from hdpstats.ledger import Ledger
 from hdpstats.records import codec
 from hdpstats.sites import LocalSite
 from tests import forked
-from tests.custodian.asked_by_files import PRICES, QUESTIONS, SIMPLE, STUDY, Place, with_entries
+from tests.custodian.asked_by_files import PRICES, QUESTIONS, SIMPLE, STUDY, Place, in_vain, with_entries
 from tests.custodian.institution import EVERYTHING, PATIENT
 from tests.custodian.people import PRIVATE, PUBLIC, SCHEMA
 
@@ -222,6 +222,19 @@ def test_what_is_in_a_text_is_no_part(text, monkeypatch):
         RequestFile.from_bytes(content.encode())
     with pytest.raises(hdp.ArgumentError, match="not a request file"):
         RequestFile.from_bytes(content.replace('"}', '","b":0}').encode())
+
+
+@pytest.mark.parametrize("before", [0, files._PART - 200])
+@pytest.mark.parametrize("sign", ["", "-", "0.", "1e"])
+def test_numbers_of_too_many_digits_are_refused_unread(monkeypatch, before, sign):
+    """60 MB of whole numbers of 4,300 digits took 4 s to read."""
+    read = []
+    monkeypatch.setattr(codec, "loads", lambda text: read.append(text) or {"format": "another"})
+    for digits in (files.MOST_DIGITS, files.MOST_DIGITS + 1):
+        content = f'{{"{"9" * 500}":[{" " * before}1,{sign}{"7305" * 100}{"1" * (digits - 400)},2]}}'
+        with pytest.raises(hdp.ArgumentError, match="format" if digits == 400 else "more than 400 digits"):
+            RequestFile.from_bytes(content.encode())
+    assert len(read) == 1
 
 
 def test_the_name_of_a_request_is_computed_once(monkeypatch):
@@ -482,7 +495,7 @@ def test_no_word_allows_a_large_epsilon(place, said):
 
 def test_what_waits_in_a_folder_is_said_to_wait_where_nobody_need_approve(place, monkeypatch):
     place.ask(*SIMPLE)
-    monkeypatch.setattr(Ledger, "in_vain", lambda *_: CARRIED_AGAIN + 1)
+    monkeypatch.setattr(Ledger, "in_vain", in_vain(place, place.request, CARRIED_AGAIN + 1))
     assert "it was charged 3 times in vain, and waits in a folder" in preview(place.settings, place.request)
     monkeypatch.undo()
     assert "not approved by anybody, which the settings do not require" in preview(place.settings, place.request)

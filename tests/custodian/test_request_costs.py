@@ -3,16 +3,18 @@
 import dataclasses
 import json
 import os
+from fractions import Fraction
 
 import pytest
 
 import hdpstats.api as hdp
-from hdpstats.custodian import files, open_site, request_costs
+from hdpstats.custodian import answering, files, open_site, preview, previewing, request_costs
 from hdpstats.custodian.files import append_line, read_lines
-from hdpstats.exchange import questions
+from hdpstats.exchange import RequestFile, questions
 from hdpstats.ledger import Ledger
+from hdpstats.privacy.budget import Spend
 from hdpstats.sites import LocalSite
-from tests.custodian.asked_by_files import SIMPLE, Place, Seen
+from tests.custodian.asked_by_files import PRICES, SIMPLE, Place, Seen
 from tests.custodian.institution import EVERYTHING
 from tests.custodian.people import PUBLIC
 
@@ -128,6 +130,24 @@ def test_what_is_refused_before_a_charge_is_taken_back(tmp_path, monkeypatch):
             place.answer()
     assert place.spent == 0.75
     assert len(place.settings.request_costs.read_text().splitlines()) == 2
+
+
+def test_a_query_that_waits_costs_its_request_nothing_and_is_no_old_one(place):
+    place.ask(*SIMPLE)
+    found = previewing.looked_at(place.settings, place.request)
+    for _ in range(2):
+        found.costs.wait(found.met, Spend(Fraction(1, 2)))
+    assert [json.loads(line)["waits"] for line in lines_of(place)] == [True]
+    place.file.write_text(place.file.read_text().replace("dataset: trial", "dataset: trial\n  version: 2"))
+    assert "which the settings do not require" in preview(place.settings, place.request)
+    exchange = answering.Exchange(place.settings, prices=PRICES)
+    exchange.answer(RequestFile.read(place.request), analyst="ann", carried=True)
+    place.file.write_text(place.file.read_text().replace("\n  version: 2", ""))
+    place.answer()
+    assert (place.spent, [json.loads(line).get("waits", False) for line in lines_of(place)]) == (
+        1,
+        [True, False, False],
+    )
 
 
 @pytest.mark.parametrize("content", ["{\n", "[]\n", '{"request": 1}\n', "[" * 100_000, "\xff"])

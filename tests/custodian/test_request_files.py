@@ -71,11 +71,11 @@ def test_an_answer_goes_on_where_it_was_interrupted(place, monkeypatch):
     place.ask(*QUESTIONS["logit"])
     answer, asked = answering.Slots.answer, []
 
-    def interrupted(self, query, *, analyst):
+    def interrupted(self, query, **options):
         asked.append(query)
         if len(asked) == 2:
             raise KeyboardInterrupt
-        return answer(self, query, analyst=analyst)
+        return answer(self, query, **options)
 
     monkeypatch.setattr(answering.Slots, "answer", interrupted)
     with pytest.raises(KeyboardInterrupt):
@@ -224,7 +224,6 @@ def test_nothing_is_charged_before_somebody_approves(tmp_path):
         "version": 1,
         "epsilon": "1/2",
         "delta": "0",
-        "again": 0,
         "by": "Dr Bos",
         "at": "",
         "settings": approvals.decided_by(place.settings, open_site(place.settings), "ann"),

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import math
 import os
 import shutil
 import signal
@@ -32,12 +33,12 @@ from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.files import append_line
 from hdpstats.custodian.request_costs import CARRIED_AGAIN
 from hdpstats.custodian.watching import Watch
-from hdpstats.exchange import ReleaseFile, RequestFile, questions, read_result
+from hdpstats.exchange import ReleaseFile, RequestFile, RequestName, questions, read_result
 from hdpstats.ledger import Ledger, SigningKey, VerifyingKey
 from hdpstats.sites import LocalSite
 from hdpstats.sites.site import HeldData
 from tests import forked
-from tests.custodian.asked_by_files import PRICES, QUESTIONS, SIMPLE, STUDY, Place, seen, with_entries
+from tests.custodian.asked_by_files import PRICES, QUESTIONS, SIMPLE, STUDY, Place, in_vain, seen, with_entries
 from tests.custodian.institution import EVERYTHING, open_account
 from tests.custodian.people import PRIVATE, SCHEMA
 from tests.waiting import until
@@ -62,13 +63,19 @@ class Folders(Place):
     def approve(self, path, *, by="Dr Bos", analyst="ann"):
         return approve(self.settings, path, by=by, sha256=seen(self, path, analyst=analyst), analyst=analyst)
 
-    def watch(self):
-        return Watch(self.settings, self.inbox, self.outbox, prices=PRICES)
+    def watch(self, clock=Clock()):  # noqa: B008
+        return Watch(self.settings, self.inbox, self.outbox, prices=PRICES, clock=clock)
 
 
 @pytest.fixture
 def place(tmp_path):
     return Folders(tmp_path, **CAPPED)
+
+
+@pytest.fixture(autouse=True)
+def without_haste(monkeypatch):
+    """Let a round come to all files, however long they take."""
+    monkeypatch.setattr(watching, "ROUND", math.inf)
 
 
 def answers(place):
@@ -295,37 +302,28 @@ def test_an_approval_that_comes_while_its_request_is_found_to_wait_is_seen(tmp_p
     assert (watch.sweep(), release.exists()) == (1, True)
 
 
+@pytest.mark.filterwarnings("ignore:this release was charged 2 times")
 def test_what_was_charged_in_vain_waits_for_another_approval(tmp_path, monkeypatch):
     place = Folders(tmp_path, requests={"approval": "required"})
     _, release = place.put("one.json")
     request = place.inbox / "ann" / "one.json"
-
-    def killed(self, pace, prepared):
-        raise KeyboardInterrupt
-
     place.approve(request, by="Dr Bos")
-    with monkeypatch.context() as patched:
-        patched.setattr(LocalSite, "_compute", killed)
-        with pytest.raises(KeyboardInterrupt):
-            place.watch().sweep()
+    ended(place, monkeypatch)
     watch = place.watch()
     assert (watch.sweep(), watch.sweep(), answers(place), place.spent) == (0, 0, [], 0.5)
     place.approve(request, by="Dr Cox")
     assert (watch.sweep(), release.exists()) == (1, True)
 
 
+@pytest.mark.filterwarnings("ignore:this release was charged 4 times")
 def test_a_request_that_ends_the_process_each_time_is_charged_few_times(place, monkeypatch):
     """As one does that takes more memory than there is, where the system starts the process anew."""
     _, release = place.put("one.json")
-    vain = [CARRIED_AGAIN + 1]  # charges whose process was ended
-    monkeypatch.setattr(Ledger, "in_vain", lambda *_: vain[0])
+    ended(place, monkeypatch, times=CARRIED_AGAIN + 1)
     watch = place.watch()
-    assert (watch.sweep(), watch.sweep(), place.spent, answers(place)) == (0, 0, 0, [])
+    assert (watch.sweep(), watch.sweep(), place.spent, answers(place)) == (0, 0, 1.5, [])
     place.approve(place.inbox / "ann" / "one.json", by="Dr Bos")
-    assert (watch.sweep(), release.exists()) == (1, True)
-    vain[0] = CARRIED_AGAIN
-    place.put("two.json", ("describe", ["x"], {"epsilon": 0.25}))
-    assert watch.sweep() == 1
+    assert (watch.sweep(), release.exists(), place.spent) == (1, True, 2)
 
 
 def ended(place, patched, times=1):
@@ -363,7 +361,7 @@ def test_what_others_were_charged_in_vain_is_charged_once_somebody_approved_it(t
     assert "is charged epsilon = 0.25, delta = 0 besides" in words
     assert "waits until" in words or "approves it anew" in words
     first = sign(path, analyst="ann")
-    assert sum(first.besides.values()) == 1
+    assert sum(first.vain.values()) == 1
     other.with_suffix(".later").rename(other)
     path.rename(path.with_suffix(".later"))
     sign(other, analyst="bob")
@@ -371,7 +369,7 @@ def test_what_others_were_charged_in_vain_is_charged_once_somebody_approved_it(t
     path.with_suffix(".later").rename(path)
     other.unlink()
     assert (watch.sweep(), place.spent, place.ledger.spent_by("ann").epsilon) == (0, 0.5, 0)
-    assert sum(sign(path, analyst="ann").besides.values()) == 2
+    assert sum(sign(path, analyst="ann").vain.values()) == 2
     assert (watch.sweep(), release.exists(), place.spent) == (1, True, 0.75)
     assert place.ledger.spent_by("ann").epsilon == 0.75
 
@@ -641,6 +639,76 @@ def test_a_request_that_ends_each_process_does_not_keep_the_others(place, monkey
     assert (place.watch().sweep(), release.exists()) == (2, True)
 
 
+def ending_at(place, monkeypatch, deadly):
+    """Have as many processes end as may, which look into the folders and read a request."""
+    reading = RequestFile.from_bytes
+
+    def ending(content, **options):
+        return os._exit(9) if RequestName.of(content) == deadly.name else reading(content, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RequestFile, "from_bytes", ending)
+        for _ in range(ENDED):
+            child = os.fork()
+            if not child:
+                place.watch().sweep()
+                os._exit(0)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+
+
+@pytest.mark.parametrize("folder", ["ann", "."])
+def test_a_request_that_ends_each_process_which_reads_it_does_not_keep_the_others(tmp_path, monkeypatch, folder):
+    """As one does whose public rows take more memory than there is; also one that is signed, in the inbox itself."""
+    tmp_path.chmod(0o700)
+    private, public = SigningKey.generate().write(tmp_path / "ann")
+    keys = {} if folder == "ann" else {"requests": {"keys": {"ann": str(public)}, "unsigned": "admitted"}}
+    place = Folders(tmp_path, **CAPPED, **keys)
+    deadly, release = place.put("one.json", folder=folder, **({"key": private} if keys else {}))
+    place.put("two.json", ("describe", ["x"], {"epsilon": 0.25}), folder="bob")
+    ending_at(place, monkeypatch, deadly)
+    assert [name.split("/")[0] for name in answers(place)] == ["bob"]
+    monkeypatch.setattr(watching.RequestFile, "from_bytes", lambda *_, place: pytest.fail(place))
+    (place.inbox / "bob" / "two.json").unlink()
+    watch = place.watch()
+    watch.sweep()
+    refused = release.with_name(f"{deadly.sha256}.refused.json")
+    assert json.loads(refused.read_text())["error"] == "ended"
+    with pytest.raises(hdp.SiteError, match="until its custodian has it answered"):
+        read_result(refused, deadly)
+    monkeypatch.undo()
+    monkeypatch.setattr(watching, "ROUND", math.inf)
+    place.request = place.inbox / folder / "one.json"
+    place.answer(**({} if keys else {"analyst": "ann"}))  # the custodian has it answered, and then it is as any other
+    assert (place.watch().sweep(), release.exists(), refused.exists()) == (1, True, False)
+
+
+def test_a_request_is_known_by_its_bytes(place):
+    private = SigningKey.generate()
+    for asked in (place.put("one.json")[0], place.put("two.json", key=private)[0]):
+        for end in ("", "\n"):
+            assert RequestName.of((asked.to_json() + end).encode()) == asked.name
+        RequestName.of(asked.to_json().encode()).check_signature(private.public) if asked.signature else None
+    assert RequestName.of(b"").signature is None
+
+
+def test_a_refusal_says_that_an_earlier_query_was_charged(place, monkeypatch):
+    asked, release = place.put("fit.json", ("logit", QUESTIONS["logit"][1], {"epsilon": 0.5}))
+    answered = LocalSite.answer
+
+    def once(self, query, **options):
+        if place.spent:
+            raise hdp.InsufficientBudget("it was used up meanwhile")
+        return answered(self, query, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalSite, "answer", once)
+        place.watch().sweep()
+    refused = release.with_name(f"{asked.sha256}.refused.json")
+    assert json.loads(refused.read_text())["charged_before"] is True
+    with pytest.raises(hdp.InsufficientBudget, match="But an earlier query of this request was charged"):
+        read_result(refused, asked)
+
+
 def test_who_ends_processes_comes_after_the_others(place, monkeypatch):
     """However many such requests there are: each is refused when it ended enough, and the next one ends more."""
     deadly = [place.put(f"{number}.json", ("describe", ["x"], {"epsilon": 1 + number / 100}))[0] for number in range(3)]
@@ -679,8 +747,6 @@ def test_however_many_others_send_who_is_kept_for_last_has_a_turn(place, monkeyp
 
     def refusing(self, asked, *, analyst, carried, refused, before):
         seen.append(analyst)
-        if len(seen) > 20:
-            watch.end()
         now[0] += 600.0
         if analyst == "bob":
             number = len(seen)
@@ -688,9 +754,11 @@ def test_however_many_others_send_who_is_kept_for_last_has_a_turn(place, monkeyp
         raise hdp.SiteError("not today")
 
     monkeypatch.setattr(answering.Exchange, "answer", refusing)
-    watch = Watch(place.settings, place.inbox, place.outbox, prices=PRICES, clock=Clock(now=lambda: now[0]))
+    monkeypatch.setattr(watching, "ROUND", 1.0)
+    watch = place.watch(Clock(now=lambda: now[0]))
     watch.sweep()
-    assert seen[:3] == ["bob", "ann", "bob"]
+    watch.sweep()
+    assert seen == ["bob", "ann", "bob"]
 
 
 @pytest.mark.parametrize(("ago", "expected"), [(3600, ["bob", "ann"]), (25 * 3600, ["ann", "bob"])])
@@ -726,9 +794,10 @@ def full_disk(*_, **__):
 def test_what_another_is_answered_now_is_had_when_it_is_released(place, monkeypatch):
     """A charge without a release is computed, or was in vain: nobody knows which yet."""
     _, release = place.put("one.json")
+    path = place.inbox / "ann" / "one.json"
     watch = place.watch()
     with monkeypatch.context() as patched:
-        patched.setattr(Ledger, "owed", lambda *_: 1)
+        patched.setattr(Ledger, "in_vain", in_vain(place, path, 1, others=True, analyst="ann"))
         assert (watch.sweep(), place.spent) == (0, 0)
     assert (watch.sweep(), place.spent) == (0, 0)
     watch._waiting = {
@@ -767,8 +836,8 @@ def test_a_folder_that_is_away_when_its_files_are_read_loses_none(place, monkeyp
     watch, folder = place.watch(), place.inbox / "ann"
     turns = watch._turns
 
-    def away(seen):
-        found = turns(seen)
+    def away():
+        found = turns()
         if folder.exists():
             folder.rename(folder.with_name("away"))
         return found
@@ -781,7 +850,6 @@ def test_a_folder_that_is_away_when_its_files_are_read_loses_none(place, monkeyp
 
 
 def test_files_that_were_looked_at_take_nobodys_place(place, monkeypatch, caplog):
-    monkeypatch.setattr(watching, "MOST_FILES", 3)
     for number in range(7):
         (place.inbox / f"garbage-{number}.json").write_text("{")
         os.utime(place.inbox / f"garbage-{number}.json", ns=(0, number))
@@ -789,16 +857,14 @@ def test_files_that_were_looked_at_take_nobodys_place(place, monkeypatch, caplog
     watch = place.watch()
     read, handled = watch._handle, []
     monkeypatch.setattr(watch, "_handle", lambda file: handled.append(file.name) or read(file))
-    with caplog.at_level("INFO"):
-        watch.sweep()
-        watch.sweep()
+    watch.sweep()
+    watch.sweep()
     assert sorted(handled) == sorted([*(f"garbage-{number}.json" for number in range(7)), "one.json"])
-    assert sum("new files" in str(each.__dict__) for each in caplog.records) == 1
     monkeypatch.setattr(watching, "MOST_LISTED", 4)
-    (place.inbox / "late.json").write_text("{")
     with caplog.at_level("INFO"):
         watch.sweep()
-    assert sum("new files" in str(each.__dict__) for each in caplog.records) == 2
+        watch.sweep()
+    assert sum("more than 4 files" in str(each.__dict__) for each in caplog.records) == 1
     assert not release.exists()
 
 
@@ -825,7 +891,7 @@ def test_a_file_that_is_written_again_within_one_tick_is_another_one(place):
     watch.sweep()
     path.write_text("[" * 10)
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert [[len(turn) for turn in group] for group in watch._turns(set())] == [[1], []]
+    assert [[len(turn) for turn in group] for group in watch._turns()] == [[1], []]
 
 
 def test_a_failure_of_one_request_is_in_the_log_and_others_go_on(place, monkeypatch):
@@ -835,7 +901,7 @@ def test_a_failure_of_one_request_is_in_the_log_and_others_go_on(place, monkeypa
 
     def failing(self, asked, **options):
         if asked.sha256 == one.sha256:
-            raise MemoryError
+            raise ZeroDivisionError
         return answered(self, asked, **options)
 
     monkeypatch.setattr(answering.Exchange, "answer", failing)
@@ -843,6 +909,59 @@ def test_a_failure_of_one_request_is_in_the_log_and_others_go_on(place, monkeypa
     assert json.loads(release.with_name(f"{one.sha256}.refused.json").read_text())["error"] == "failed"
     assert release.exists()
     assert two.sha256 in str(release)
+
+
+def short_of_memory(*_, **__):
+    raise MemoryError
+
+
+SHORT = [
+    (watching.RequestFile, "from_bytes"),
+    (watching, "sender_of"),
+    (answering, "needed_approval"),
+    (answering.RequestCosts, "add"),
+    (LocalSite, "answer"),
+    (ReleaseFile, "to_json"),
+]
+"""Where a site may lack memory for a request outside of the analyst's own code."""
+
+
+@pytest.mark.parametrize(("owner", "name"), SHORT, ids=lambda value: getattr(value, "__name__", value))
+def test_a_site_that_lacks_memory_refuses_no_request(place, monkeypatch, caplog, owner, name):
+    _, release = place.put("one.json")
+    watch = place.watch()
+    with monkeypatch.context() as patched, caplog.at_level("INFO"):
+        patched.setattr(owner, name, short_of_memory)
+        assert (watch.sweep(), watch.sweep(), answers(place)) == (0, 0, [])
+    assert sum("MemoryError" in str(each.__dict__) for each in caplog.records) == 1
+    assert (watch.sweep(), answers(place), place.spent) == (1, [f"ann/{release.name}"], 0.5)
+
+
+def test_a_request_for_which_the_site_lacks_memory_is_refused_as_one_that_ends_processes(place, monkeypatch):
+    asked, release = place.put("one.json")
+    place.put("two.json", ("describe", ["x"], {"epsilon": 0.25}), folder="bob")
+    needed = answering.needed_approval
+
+    def short(settings, site, one, analyst):
+        return short_of_memory() if one.sha256 == asked.sha256 else needed(settings, site, one, analyst)
+
+    monkeypatch.setattr(answering, "needed_approval", short)
+    for times in range(ENDED):
+        place.watch().sweep()
+        assert [name.split("/")[0] for name in answers(place)] == ["bob"], times
+    place.watch().sweep()
+    assert release.with_name(f"{asked.sha256}.refused.json").exists()
+    assert place.spent == 0.25
+
+
+def test_a_request_for_whose_reading_the_site_lacks_memory_is_refused_as_one_that_ends_processes(place, monkeypatch):
+    asked, _ = place.put("one.json")
+    read = []
+    with monkeypatch.context() as patched:
+        patched.setattr(watching.RequestFile, "from_bytes", lambda *_, **__: read.append(1) or short_of_memory())
+        for times in range(ENDED + 3):
+            assert (place.watch().sweep(), len(answers(place))) == (0, int(times >= ENDED))
+    assert (len(read), answers(place)) == (ENDED, [f"ann/{asked.sha256}.refused.json"])
 
 
 def test_each_analyst_has_a_turn(place, monkeypatch):
@@ -880,8 +999,80 @@ def test_who_asks_while_the_requests_of_another_take_long_has_the_next_turn(plac
         raise hdp.SiteError("not today")
 
     monkeypatch.setattr(answering.Exchange, "answer", taking_long)
-    Watch(place.settings, place.inbox, place.outbox, prices=PRICES, clock=Clock(now=lambda: now[0])).sweep()
+    monkeypatch.setattr(watching, "ROUND", 1.0)
+    watch = place.watch(Clock(now=lambda: now[0]))
+    for _ in range(3):
+        watch.sweep()
     assert seen == ["ann", "ann", "bob", "ann"]
+
+
+def test_who_writes_files_without_end_keeps_nobodys_from_another_look(tmp_path, monkeypatch):
+    place = Folders(tmp_path, **CAPPED, requests={"approval": "required"})
+    asked, _ = place.put("one.json", folder="bob")
+    now, looks = [0.0], []
+    clock = Clock(now=lambda: now[0], sleep=lambda seconds: now.__setitem__(0, now[0] + seconds))
+    watch = place.watch(clock)
+    watch.sweep()
+    assert asked.sha256 in place.settings.waiting.read_text()
+    garbage = [place.inbox / "ann" / f"{number}.json" for number in range(3)]
+    for path in garbage:
+        path.write_text("{")
+    handled = watch._handled
+
+    def rewriting(file):
+        looks.append(file.folder)
+        if len(looks) > 20:
+            pytest.fail("the round does not end")
+        now[0] += 600.0
+        for path in garbage:
+            os.utime(path, ns=(0, len(looks) * 10**9))
+        return handled(file)
+
+    monkeypatch.setattr(watch, "_handled", rewriting)
+    monkeypatch.setattr(watching, "ROUND", 1.0)
+    place.approve(place.inbox / "bob" / "one.json", analyst="bob")
+    watch.sweep()
+    assert looks == ["ann", "bob"]
+    assert answers(place) == [f"bob/{asked.sha256}.json"]
+    assert place.settings.waiting.read_text() == "[]"
+
+
+def test_new_files_come_before_those_that_wait_and_each_of_these_has_a_turn(tmp_path, monkeypatch):
+    place = Folders(tmp_path, **CAPPED, requests={"approval": "required"})
+    monkeypatch.setattr(watching, "ROUND", -1.0)  # one turn
+    watch = place.watch()
+    handled, looks = watch._handled, []
+    monkeypatch.setattr(watch, "_handled", lambda file: looks.append(file.name) or handled(file))
+    for name in ("a", "b"):
+        place.put(f"{name}.json")
+        watch.sweep()
+    place.put("c.json")
+    for _ in range(4):
+        watch.sweep()
+    assert looks == ["a.json", "b.json", "c.json", "a.json", "b.json", "c.json"]
+
+
+def test_the_next_round_follows_at_once_where_new_files_had_no_turn(place, monkeypatch):
+    monkeypatch.setattr(watching, "ROUND", -1.0)
+    for number in range(3):
+        place.put(f"{number}.json", ("describe", ["x"], {"epsilon": 0.1 + number / 100}))
+    watch, before = place.watch(), []
+    monkeypatch.setattr(watch._ended, "wait", lambda _: before.append(len(answers(place))) or watch.end())
+    watch.run(600.0)
+    assert before == [3]
+
+
+@pytest.mark.parametrize("name", ["_listed", "write_durably"])
+def test_a_lack_of_memory_for_the_inbox_or_for_what_waits_ends_no_watch(tmp_path, monkeypatch, caplog, name):
+    place = Folders(tmp_path, **CAPPED, requests={"approval": "required"})
+    asked, _ = place.put("one.json")
+    watch = place.watch()
+    with monkeypatch.context() as patched, caplog.at_level("INFO"):
+        patched.setattr(watching, name, short_of_memory)
+        assert watch.sweep() == 0
+    assert sum("MemoryError" in str(each.__dict__) for each in caplog.records) == 1
+    watch.sweep()
+    assert asked.sha256 in place.settings.waiting.read_text()
 
 
 @pytest.mark.parametrize("name", ["../ann", "a/b", ".ann", "a b", ""])

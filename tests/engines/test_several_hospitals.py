@@ -2,11 +2,13 @@
 
 import json
 from dataclasses import replace
+from functools import partial
+from threading import Thread
 
 import pytest
 
 import hdpstats.api as hdp
-from hdpstats.custodian import open_site
+from hdpstats.custodian import open_site, overview, preview, request_costs
 from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.previewing import approve
 from hdpstats.custodian.request_costs import CARRIED_AGAIN
@@ -14,12 +16,15 @@ from hdpstats.engines import participant as participant_module
 from hdpstats.engines.collecting import ANSWER, FACTS, NO_ANSWER, REFUSALS, Reply, collect, content_of
 from hdpstats.engines.participant import Participation
 from hdpstats.exchange import RequestFile, SeveralSites
-from hdpstats.ledger import Ledger, SigningKey
+from hdpstats.ledger import SigningKey
 from hdpstats.records import codec
-from tests.custodian.asked_by_files import seen
+from hdpstats.sites import LocalSite
+from tests.custodian.asked_by_files import killed, seen
 from tests.custodian.institution import EVERYTHING
 from tests.custodian.people import FORMULA, PUBLIC, SCHEMA, SURVIVAL
 from tests.custodian.test_request_files import Seen
+from tests.custodian.test_watching import AWAY as AWAY_NOW
+from tests.custodian.test_watching import FOLDER, GARBAGE, unusable
 from tests.engines.hospitals import ANALYST, Carrier, Hospital
 
 STUDY = hdp.Study(public=PUBLIC, schema=SCHEMA)
@@ -148,7 +153,7 @@ def forged(release, by):
         each["release"] |= {
             name: [value + by for value in values]
             for name, values in each["release"].items()
-            if name in ("coefficients", "theta")
+            if name in ("coefficients", "theta", "total")
         }
     return (codec.dumps({**fields, "sha256": codec.sha256(fields)}) + "\n").encode()
 
@@ -166,23 +171,106 @@ def test_forged_files_of_others_are_charged_no_more_than_the_request_says(hospit
     assert (one.spent, one.charges) == (2, 3)
 
 
-def test_a_carrier_that_ends_processes_has_few_charges_in_vain(tmp_path, ask, monkeypatch):
+@pytest.mark.filterwarnings("ignore:this release was charged")
+def test_a_carrier_that_ends_processes_has_few_charges_in_vain(tmp_path, ask):
     _, place = ask(*SIMPLE)
     one = Hospital(tmp_path / "east", "east", requests={"unsigned": "admitted"})
     carrier = Carrier([one], place)
     facts = carrier(FACTS, {}, ("east",))["east"].release
     content = {"asked": ["east"], "releases": {"east": facts}, "left": {}}
 
-    vain = [CARRIED_AGAIN + 1]  # charges whose process was ended
-    monkeypatch.setattr(Ledger, "in_vain", lambda *_: vain[0])
-    assert one.participant(place).reply(ANSWER, content) == Reply(refusal="not-approved")
-    assert one.charges == 0
-    approve(one.settings, place, by="Dr Bos", sha256=seen(one, place, analyst=ANALYST), analyst=ANALYST)
-    vain[0] += 1
-    assert one.participant(place).reply(ANSWER, content) == Reply(refusal="not-approved")
-    vain[0] -= 1
+    for charges in range(1, CARRIED_AGAIN + 2):
+        killed(lambda: one.participant(place).reply(ANSWER, content))
+        assert one.charges == charges
+    for charges in (CARRIED_AGAIN + 1, CARRIED_AGAIN + 2):
+        assert one.participant(place).reply(ANSWER, content) == Reply(refusal="not-approved")
+        assert one.charges == charges
+        approve(one.settings, place, by="Dr Bos", sha256=seen(one, place, analyst=ANALYST), analyst=ANALYST)
+        if charges == CARRIED_AGAIN + 1:
+            killed(lambda: one.participant(place).reply(ANSWER, content))
     assert one.participant(place).reply(ANSWER, content).release
-    assert one.charges == 1
+    assert one.charges == CARRIED_AGAIN + 3
+
+
+class Joint:
+    """A hospital that was asked all but the joint query of an exchange: it rests on files of the others."""
+
+    def __init__(self, folder, hospitals, asked, place, last, *, signers=(ANALYST,), **entries):
+        carrier = Carrier(hospitals, place)
+        collect(asked, NAMES, carrier)
+        self.one, self.place, self.own = Hospital(folder / "new" / "east", "east", **entries), place, {}
+        for who in signers:
+            if entries.get("requests", {}).get("approval") == "required":
+                self.approve(who)
+            self.own[who] = self.one.participant(place, (who,)).reply(FACTS, {}).release
+            for number in range(1, last):
+                self.content = carrier.sent[number][1]
+                self.own[who] = self.reply(who).release
+        self.content = carrier.sent[last][1]
+        assert self.one.charges == self.one.releases == last - 1
+
+    def reply(self, who=ANALYST, by=0.0):
+        releases = {**self.content["releases"], "east": self.own[who]}
+        if by:
+            releases["south"] = forged(releases["south"], by)
+        return self.one.participant(self.place, (who,)).reply(ANSWER, {**self.content, "releases": releases})
+
+    def approve(self, who=ANALYST):
+        sha256 = seen(self.one, self.place, analyst=who)
+        return approve(self.one.settings, self.place, by="Dr Bos", sha256=sha256, analyst=who)
+
+
+@pytest.mark.filterwarnings("ignore:this release was charged 2 times")
+def test_forged_files_of_others_get_no_further_charges_in_vain(tmp_path, hospitals, ask):
+    """However many queries they make: what a request was charged in vain counts over all of them."""
+    joint = Joint(tmp_path, hospitals, *ask(*QUESTIONS["rounds"]), 3, requests={"unsigned": "admitted"})
+    before = joint.one.charges
+    for number in range(CARRIED_AGAIN + 1):
+        killed(partial(joint.reply, by=0.001 * number))
+    for number in (CARRIED_AGAIN, CARRIED_AGAIN + 1):
+        assert joint.reply(by=0.001 * number) == Reply(refusal="not-approved")
+    assert joint.one.charges == before + CARRIED_AGAIN + 1
+    joint.approve()
+    assert joint.reply(by=0.001 * CARRIED_AGAIN).release
+    assert joint.one.charges == before + CARRIED_AGAIN + 2
+
+
+@pytest.mark.parametrize("approval", ["none", "required"])
+@pytest.mark.filterwarnings("ignore:this release was charged")
+def test_a_joint_query_that_was_interrupted_is_charged_once_somebody_approved_it(tmp_path, hospitals, ask, approval):
+    """A dry run meets no query that rests on files of other sites: it says what was charged in vain of all."""
+    requests = {"unsigned": "admitted", "approval": approval}
+    joint = Joint(tmp_path, hospitals, *ask(*QUESTIONS["logit"]), 2, requests=requests)
+    times = 1 if approval == "required" else CARRIED_AGAIN + 1
+    for _ in range(times):
+        killed(joint.reply)
+    assert joint.reply() == Reply(refusal="not-approved")
+    words = preview(joint.one.settings, joint.place, analyst=ANALYST)
+    assert f"of charges for other queries of it, as with files of other sites, {times} have no release" in words
+    assert f"it was charged {times} times in vain" in words or "before a charge was in vain" in words
+    assert list(joint.approve().vain.values()) == [times]
+    assert "approved by Dr Bos" in overview(joint.one.settings, requests=joint.place.parent)
+    assert joint.reply().release
+    assert joint.one.charges == 1 + times + 1
+
+
+@pytest.mark.parametrize("approval", ["none", "required"])
+@pytest.mark.filterwarnings("ignore:this release was charged")
+def test_what_others_were_charged_in_vain_for_a_joint_query_is_shown_and_approved(tmp_path, hospitals, ask, approval):
+    requests = {"unsigned": "admitted", "approval": approval}
+    analysts = {name: EVERYTHING | {"epsilon": 5} for name in (ANALYST, OTHER)}
+    question = ask(*QUESTIONS["logit"])
+    joint = Joint(tmp_path, hospitals, *question, 2, signers=(OTHER, ANALYST), analysts=analysts, requests=requests)
+    killed(partial(joint.reply, OTHER))
+    for _ in range(2):
+        assert joint.reply() == Reply(refusal="not-approved")
+    lines = [json.loads(line) for line in joint.one.settings.request_costs.read_text().splitlines()]
+    assert [(line["analyst"], line.get("waits", False)) for line in lines[-2:]] == [(OTHER, False), (ANALYST, True)]
+    words = preview(joint.one.settings, joint.place, analyst=ANALYST)
+    assert "the analyst's cap is charged epsilon = 0.85, delta = 0 besides, for those made for others" in words
+    assert sum(joint.approve().vain.values()) == 1
+    assert joint.reply().release
+    assert (joint.one.charges, float(joint.one.ledger.spent_by(ANALYST).epsilon)) == (3, 1.85)
 
 
 def test_what_leaves_is_a_release_file_or_a_name(hospitals, ask, monkeypatch):
@@ -240,6 +328,77 @@ def test_a_hospital_refuses_in_fixed_words(tmp_path, ask, entries, signers, refu
         collect(asked, ("east",), Carrier([one], place, signers=signers))
     assert REFUSALS[refusal] in str(caught.value)
     assert one.spent == 0
+
+
+AWAY = [("site.answering.lock", FOLDER), ("site.request-costs.jsonl", GARBAGE), ("ledger.db", GARBAGE)]
+
+
+@pytest.mark.parametrize("fresh", [True, False], ids=["opened-then", "open"])
+@pytest.mark.parametrize(("name", "how"), AWAY)
+def test_a_hospital_that_cannot_use_its_own_files_says_so_and_is_asked_again(hospitals, ask, name, how, fresh):
+    _, place = ask(*SIMPLE)
+    carrier, one = Carrier(hospitals, place), hospitals[0]
+    one.settings.answering.touch(mode=0o600)
+    one.settings.request_costs.touch(mode=0o600)
+    content = facts_of(carrier)
+    asked = one.participant(place) if fresh else carrier.participants["east"]
+    with unusable(one.folder / name, how):
+        assert asked.reply(ANSWER, content) == Reply(refusal="unavailable")
+    assert one.charges == 0
+    assert asked.reply(ANSWER, content).release
+    assert one.charges == 1
+
+
+def facts_of(carrier):
+    """Return what hospitals are asked once they have stated their public facts."""
+    replies = carrier(FACTS, {}, NAMES)
+    return {"asked": list(NAMES), "releases": {name: each.release for name, each in replies.items()}, "left": {}}
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left"), MemoryError(), hdp.LedgerError("it is away")])
+@pytest.mark.parametrize("place_of", [(request_costs, "append_line"), (LocalSite, "answer"), (LocalSite, "held")])
+def test_a_hospital_whose_system_fails_says_so_and_is_asked_again(hospitals, ask, monkeypatch, error, place_of):
+    """Also where its own code makes of it that too few hospitals answered."""
+    _, place = ask(*SIMPLE)
+    carrier, one = Carrier(hospitals, place), hospitals[0]
+    content = facts_of(carrier)
+
+    def failing(*_, **__):
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(*place_of, property(failing) if place_of[1] == "held" else failing)
+        assert carrier.participants["east"].reply(ANSWER, content) == Reply(refusal="unavailable")
+    assert one.charges == 0
+    assert carrier.participants["east"].reply(ANSWER, content).release
+    assert one.charges == 1
+
+
+@pytest.mark.parametrize("unsigned", [False, True], ids=["at-a-hospital", "in-a-simulator"])
+def test_a_hospital_answers_where_its_limit_of_time_holds(tmp_path, ask, unsigned):
+    """It does so in the main thread; a simulator needs none."""
+    _, place = ask(*SIMPLE)
+    one = Hospital(tmp_path / "east", "east", unsigned=unsigned)
+    asked, replies = one.participant(place), []
+    facts = asked.reply(FACTS, {}).release
+    content = {"asked": ["east"], "releases": {"east": facts}, "left": {}}
+    thread = Thread(target=lambda: replies.append(asked.reply(ANSWER, content)))
+    thread.start()
+    thread.join()
+    assert (replies[0].refusal, one.charges) == ((None, 1) if unsigned else ("unavailable", 0))
+    assert asked.reply(ANSWER, content).release
+
+
+def test_no_refusal_that_may_follow_a_charge_says_that_nothing_was_charged():
+    assert {name for name, words in REFUSALS.items() if "nothing was charged" in words} == {"request", "others"}
+
+
+def test_a_request_that_cannot_be_read_now_is_asked_again(hospitals, ask):
+    _, place = ask(*SIMPLE)
+    asked = hospitals[0].participant(place)
+    with unusable(place, AWAY_NOW):
+        assert asked.reply(FACTS, {}) == Reply(refusal="unavailable")
+    assert asked.reply(FACTS, {}).release
 
 
 def test_nobody_signs_in_a_simulator_that_a_custodian_allowed(tmp_path, ask):

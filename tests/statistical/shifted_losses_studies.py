@@ -26,11 +26,20 @@ SCHEMA = hdp.Schema(
     g=hdp.Binary(complete=True),
 )
 TERMS = "x1 + x2 + x3 + g"
+LOG_COSH = hdp.losses.Loss(
+    value=lambda eta, y: np.logaddexp(eta - y, y - eta),
+    score=lambda eta, y: np.tanh(eta - y),
+    lipschitz=1.0,
+    smoothness=1.0,
+    residual=(-22.0, 22.0),
+    name="log-cosh",
+)
 MODELS = {
     "Poisson": lambda study: hdpf.poisson(f"k ~ {TERMS}", study),
     "linear": lambda study: hdpf.linear(f"y ~ {TERMS}", study),
     "Huber": lambda study: hdpf.linear(f"y ~ {TERMS}", study, loss=hdp.losses.Huber()),
     "median": lambda study: hdpf.quantile(f"y ~ {TERMS}", study),
+    "own": lambda study: hdpf.mestimate(f"y ~ {TERMS}", study, loss=LOG_COSH),
 }
 MECHANISMS = {
     "objective": {"mechanism": "objective"},

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from scipy.special import expit
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
@@ -58,7 +59,7 @@ def people(rng: np.random.Generator, rows: int, name: str, *, private: bool) -> 
         y = [np.clip(eta + own + rng.standard_normal(rows), -12, 12) for _ in range(2)]
         twice = [frame.assign(y=each, who=np.arange(rows)) for each in y]
         return pd.concat(twice, ignore_index=True).sort_values("who", ignore_index=True)
-    return frame.assign(y=np.clip(eta + rng.standard_normal(rows), -12, 12))
+    return frame.assign(y=(rng.random(rows) < expit(eta)).astype(float))
 
 
 def made(seed: int, name: str) -> Made:
@@ -66,7 +67,8 @@ def made(seed: int, name: str) -> Made:
     rng = np.random.default_rng(seed)
     private, public = (people(rng, n, name, private=own) for n, own in ((ROWS, True), (PUBLIC, False)))
     end = {"time": hdp.Duration(YEARS, unit="years", complete=True), "event": hdp.Binary(complete=True)}
-    extra = {"y": hdp.Continuous(-12, 12, complete=True)}
+    several = name == "several rows"
+    extra = {"y": hdp.Continuous(-12, 12, complete=True) if several else hdp.Binary(complete=True)}
     if "time" in private:
         extra = end
     if "start" in private:
@@ -85,12 +87,13 @@ def made(seed: int, name: str) -> Made:
         model = hdpf.mestimate(f"Surv(time, event) ~ {terms}", study, loss=hdp.losses.Exponential())
     elif name == "own loss":
         loss = hdp.losses.Loss(
-            value=lambda eta, y: np.logaddexp(eta - y, y - eta),
-            score=lambda eta, y: np.tanh(eta - y),
+            value=lambda eta, y: np.logaddexp(0.0, eta) - y * eta,
+            score=lambda eta, y: expit(eta) - y,
             lipschitz=1.0,
-            smoothness=1.0,
-            residual=(-12.0, 12.0),
-            name="log-cosh",
+            smoothness=0.25,
+            predictor=(-8.0, 8.0),
+            link="logit",
+            name="logistic",
         )
         model = hdpf.mestimate(f"y ~ {terms}", study, loss=loss)
     elif name == "several rows":

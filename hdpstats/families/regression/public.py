@@ -170,8 +170,10 @@ class WhitenedPublic(WhitenedRows, RakeableSide, SandwichSide):
 
     @property
     def covered_unlike(self) -> float | None:
-        """Of exponential times, users' own losses, and people with several rows."""
-        return UNLIKE_SEVERAL if self.several else UNLIKE.get(self.loss.name)
+        """Of exponential times, users' own losses but those of residuals alone, and people with several rows."""
+        if self.several:
+            return UNLIKE_SEVERAL
+        return None if self.loss.raked else UNLIKE.get(self.loss.name)
 
     @property
     def canonical(self) -> bool:
