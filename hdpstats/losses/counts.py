@@ -11,16 +11,17 @@ r"""Losses of rates with a log link: Poisson counts, and exponential times until
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Self, final
+from typing import Final, Self, final
 
 import numpy as np
 from mpmath import MPContext, mpf
 from scipy.special import gammainc, gammaln
 
 from hdpstats._base.errors import MechanismError
-from hdpstats._base.typing import FloatArray
+from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats._base.validation import real
 from hdpstats.losses.base import ListedLoss, LossNumbers, LossOption, OutcomeFacts, PredictorLoss, Table, exponential
 from hdpstats.losses.hazard_links import STEEPEST
@@ -225,6 +226,7 @@ class ExponentialTimes(PredictorLoss):
     lipschitz: Fraction = field(init=False)
     smoothness: Fraction = field(init=False)
     functions = 8.0
+    raked = True
     meat = 1.0
     ulps = 32.0
 
@@ -297,8 +299,53 @@ class ExponentialTimes(PredictorLoss):
         happens = -np.expm1(-np.minimum(rate, FARTHEST))
         return np.asarray(happens * s), np.asarray(happens * s * s)
 
+    def over(self, eta: FloatArray, *, own: FloatArray, y: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+        """Return what the model says where follow-up of others ends as that of these rows, times how far it is off.
+
+        ``P s`` and ``P s^2`` with ``P`` the probability of the event while somebody is followed. How far outcomes are
+        off is the sum of what they give at the rows as they were over that of what the model says of them.
+        """
+        if y is None:
+            return self.typical(eta)
+        happens = events_among(np.abs(y), events=np.signbit(y))
+        here, there = (self._expected(at, happens) for at in (own, eta))
+        seen = self.curvature(own, y), self.score(own, y) ** 2
+        off = [float(np.sum(one)) / max(float(np.sum(other)), 1e-12) for one, other in zip(seen, here, strict=True)]
+        return off[0] * there[0], off[1] * there[1]
+
+    def _expected(self, eta: FloatArray, happens: Callable[[FloatArray], FloatArray]) -> tuple[FloatArray, FloatArray]:
+        rate = self._rate(eta)
+        s, chance = 1.0 / np.sqrt(1.0 + (rate / self.h) ** 2), happens(rate)
+        return np.asarray(chance * s), np.asarray(chance * s * s)
+
     def _rate(self, eta: FloatArray) -> FloatArray:
         return np.asarray(np.exp(np.clip(eta, -FARTHEST, FARTHEST)), dtype=np.float64)
+
+
+RATES: Final = np.exp(np.linspace(-12.0, 9.5, 216))
+"""Rates between which chances of the event are interpolated; below them they are in proportion to the rate."""
+
+
+def events_among(times: FloatArray, *, events: BoolArray) -> Callable[[FloatArray], FloatArray]:
+    """Return the probability of an event while somebody is followed, as a function of the rate.
+
+    Follow-up would end, were there no events, as Kaplan and Meier's estimate says for rows (n,) with ``times`` in
+    [0, 1]; whoever has no end before is followed for 1.
+    """
+    order = np.lexsort((~events, times))  # of equal times events come first
+    ended, left = ~events[order], np.arange(len(times), 0, -1.0)
+    stay = np.cumprod(np.where(ended, 1.0 - 1.0 / left, 1.0))
+    shares = np.append(-np.diff(stay, prepend=1.0), stay[-1] if len(stay) else 1.0)
+    ends, where = np.append(times[order], 1.0), shares > 0.0
+    chances = -np.expm1(-RATES[:, None] * ends[where]) @ shares[where]
+    low = np.log(RATES[0])
+
+    def happens(rate: FloatArray) -> FloatArray:
+        logs = np.log(np.maximum(rate, 1e-300))
+        found = np.exp(np.interp(logs, np.log(RATES), np.log(np.maximum(chances, 1e-300))))
+        return np.asarray(found * np.exp(np.minimum(logs - low, 0.0)))
+
+    return happens
 
 
 @final

@@ -26,9 +26,9 @@ class RakeableSide(PublicSide, ABC):
         """The coordinates of slopes, of all causes."""
 
     @property
-    def by_residuals(self) -> bool:
-        """Whether `raked_moments` takes the size of residuals from public outcomes."""
-        return False
+    def taken_from_outcomes(self) -> str:
+        """What `raked_moments` takes from public outcomes, in a sentence; empty where it takes nothing."""
+        return ""
 
     @abstractmethod
     def whitened(self, people: RakedPeople) -> WhitenedPeople:

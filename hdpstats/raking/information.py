@@ -42,8 +42,6 @@ WORK = 250_000
 AT_A_TIME = 32_768
 """Raked people who are computed at a time."""
 
-RESIDUALS = "Residuals are taken to be as large as those of public rows."
-
 UNUSABLE = (
     "The description of the private people could not be used for this model: of some terms, public rows that are "
     "re-scaled to it say next to nothing."
@@ -84,8 +82,8 @@ class RakedInformation(OverPublicPeople):
     @property
     def notes(self) -> tuple[str, ...]:
         """What standard errors rest on, and what raking could not mend."""
-        own = (RESIDUALS,) if self.public.by_residuals else ()
-        return (*notes_on(self.raking, dimension=self.public.dimension), *own)
+        own = self.public.taken_from_outcomes
+        return (*notes_on(self.raking, dimension=self.public.dimension), *((own,) if own else ()))
 
     def at(self, theta: FloatArray) -> Moments:
         """Return the moments averaged over what is known of the averages."""

@@ -24,6 +24,8 @@ SCHEMA = hdp.Schema(
     x2=hdp.Continuous(-3, 3, complete=True),
     x3=hdp.Continuous(0, 1, complete=True),
     g=hdp.Binary(complete=True),
+    time=hdp.Duration(5.0, complete=True),
+    event=hdp.Binary(complete=True),
 )
 TERMS = "x1 + x2 + x3 + g"
 LOG_COSH = hdp.losses.Loss(
@@ -39,6 +41,7 @@ MODELS = {
     "linear": lambda study: hdpf.linear(f"y ~ {TERMS}", study),
     "Huber": lambda study: hdpf.linear(f"y ~ {TERMS}", study, loss=hdp.losses.Huber()),
     "median": lambda study: hdpf.quantile(f"y ~ {TERMS}", study),
+    "exponential": lambda study: hdpf.mestimate(f"Surv(time, event) ~ {TERMS}", study, loss=hdp.losses.Exponential()),
     "own": lambda study: hdpf.mestimate(f"y ~ {TERMS}", study, loss=LOG_COSH),
 }
 MECHANISMS = {
@@ -56,14 +59,21 @@ def people(rng: np.random.Generator, rows: int, *, private: bool) -> pd.DataFram
     eta = np.column_stack([z, x3, g]) @ SLOPES
     noise = 0.9 * rng.normal(size=rows) * np.where(rng.random(rows) < 0.03, 3.0, 1.0)
     counts = rng.poisson(np.exp(0.2 + 0.4 * eta)).clip(0, 15).astype(float)
-    return pd.DataFrame(
-        {"y": (1.0 + eta + noise).clip(-10, 12), "k": counts, "x1": z[:, 0], "x2": z[:, 1], "x3": x3, "g": g}
-    )
+    time, leaves = rng.exponential(np.exp(0.5 - 0.4 * eta)), rng.uniform(0.0, 2.0, rows)
+    followed = np.minimum(np.minimum(time, leaves), 1.0)
+    outcomes = {
+        "y": (1.0 + eta + noise).clip(-10, 12),
+        "k": counts,
+        "time": 5.0 * followed,
+        "event": (time <= followed).astype(float),
+    }
+    return pd.DataFrame(outcomes | {"x1": z[:, 0], "x2": z[:, 1], "x3": x3, "g": g})
 
 
 def truth(model: str) -> np.ndarray:
     """Return the coefficients, the intercept first."""
-    return np.array([0.2, *(0.4 * SLOPES)]) if model == "Poisson" else np.array([1.0, *SLOPES])
+    first = {"Poisson": 0.2, "exponential": -0.5 - np.log(5.0)}
+    return np.array([first[model], *(0.4 * SLOPES)]) if model in first else np.array([1.0, *SLOPES])
 
 
 @dataclass(frozen=True)

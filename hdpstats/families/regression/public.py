@@ -68,7 +68,10 @@ WIDE_SPREAD = 10.0
 CLOSE = 1e-8
 """The evidence of a likelihood's mode is known to this while spreads are compared; the best mode is then completed."""
 
-UNLIKE = {"exponential": 0.7, "own": 0.73}
+RESIDUALS = "Residuals are taken to be as large as those of public rows."
+FOLLOW_UP = "Follow-up is taken to end, and times to differ from the model, as those of public rows."
+
+UNLIKE = {"own": 0.73}
 UNLIKE_SEVERAL = 0.95
 """See `hdpstats.public.moments.PublicSide.covered_unlike`."""
 
@@ -164,13 +167,15 @@ class WhitenedPublic(WhitenedRows, RakeableSide, SandwichSide):
         return self.loss.modelled
 
     @property
-    def by_residuals(self) -> bool:
-        """Whether raked rows have residuals like those of public rows."""
-        return self.loss.robust and self.y is not None
+    def taken_from_outcomes(self) -> str:
+        """How raked rows are like public ones beside covariates; nothing where outcomes are not public."""
+        if not self.loss.robust or self.y is None:
+            return ""
+        return RESIDUALS if self.loss.outcomes else FOLLOW_UP
 
     @property
     def covered_unlike(self) -> float | None:
-        """Of exponential times, users' own losses but those of residuals alone, and people with several rows."""
+        """Of users' own losses but those of residuals alone, and people with several rows."""
         if self.several:
             return UNLIKE_SEVERAL
         return None if self.loss.raked else UNLIKE.get(self.loss.name)
@@ -191,7 +196,7 @@ class WhitenedPublic(WhitenedRows, RakeableSide, SandwichSide):
     @property
     def located(self) -> bool:
         """Whether curvature is that of public outcomes near the predictor."""
-        return self.by_residuals and self.loss.located
+        return self.loss.robust and self.y is not None and self.loss.located
 
     @property
     def scaled(self) -> bool:
