@@ -11,6 +11,7 @@ drawn. Their standard errors, which hold for a wrong model as well, are the stan
 `RESAMPLED` other draws of `RESAMPLED_ROWS` rows, for other numbers of rows by the root of the number.
 """
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -26,7 +27,8 @@ from tests import known_noise
 from tests.statistical.monte_carlo import together
 from tests.statistical.real_outcomes import COUNTED, FORMULAS, KINDS, NONE, population
 
-RESAMPLED, RESAMPLED_ROWS = 400, 30_000
+RESAMPLED, RESAMPLED_ROWS = max(100, min(400, 4 * int(os.environ.get("HDPSTATS_SETS", "100")))), 30_000
+"""Fewer resampled fits where ``HDPSTATS_SETS`` says so, but 100 at least."""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ code has not changed finds the same again.
 
 import hashlib
 import json
+import os
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -46,7 +47,8 @@ from tests.statistical.real_outcomes_studies import (
 pytestmark = pytest.mark.validate
 
 PAGE = Path(__file__).parents[2] / "vignettes" / "validation" / "real-outcomes.md"
-FITS = 100
+FITS = min(100, int(os.environ.get("HDPSTATS_SETS", "100")))
+"""Fits for a line of the table; fewer where ``HDPSTATS_SETS`` says so."""
 ALARM = 0.00135
 ERRORS = 3.0
 """Monte-Carlo errors that a mean may be beyond its limit."""
