@@ -354,7 +354,7 @@ ENDED: Final = 5
 """How often processes may end, or the site lack memory, for what a carrier or a folder brings, before it is refused."""
 
 _REMEMBERED: Final = 100
-"""Of how many requests that is known: of those that ended fewer processes, and of those that are refused."""
+"""Of how many requests that is known: of those answered since, those that ended fewer processes, and the refused."""
 
 _DAY: Final = 24 * 3600.0
 
@@ -383,7 +383,8 @@ def counting_ends(number: int, settings: SiteSettings, sha256: str, analyst: str
 
     The file of the lock says how often a process ended in the block for the request, and when one began last: one that
     takes more memory than there is must not end each process that is started anew, and so keep the requests of others.
-    A `MemoryError` that leaves the block counts as such an end.
+    A `MemoryError` that leaves the block counts as such an end. An answer or a refusal sets the count to 0, and leaves
+    the time of the last end for a day; a request that waits, or a failure of the site, changes neither.
 
     Raises
     ------
@@ -392,7 +393,7 @@ def counting_ends(number: int, settings: SiteSettings, sha256: str, analyst: str
         now.
     """
     request, begun = f"{analyst} {sha256}", _begun(settings.answering)
-    ended, _ = begun.pop(request, (0, 0.0))
+    ended, at = begun.get(request, (0, 0.0))
     if ended >= most:
         raise SiteError(
             f"{ended} processes of the site ended, or had not enough memory, while they read or answered this "
@@ -400,19 +401,27 @@ def counting_ends(number: int, settings: SiteSettings, sha256: str, analyst: str
             "answered (hdpstats site answer)",
             code="ended",
         )
-    under_way = {request: (ended + 1, time.time())}
-    _keep(number, begun | under_way)
+    others = {each: kept for each, kept in begun.items() if each != request}
+    under_way, answered, after = others | {request: (ended + 1, time.time())}, others | {request: (0, at)}, begun
+    _keep(number, under_way)
     try:
         yield
+        after = answered
     except MemoryError:
-        begun |= under_way
+        after = under_way
+        raise
+    except HdpError as error:
+        if not (is_of_site(error) or isinstance(error, NotApproved)):
+            after = answered
         raise
     finally:
-        _keep(number, begun)
+        _keep(number, after)
 
 
 def kept_for_last(settings: SiteSettings) -> dict[str, float]:
     """Return the analysts for whose requests processes ended within a day, or answer now, and when the last one began.
+
+    So it is whether or not these requests were answered since.
 
     Others come before them within each round of `hdpstats.custodian.watching.Watch`, and of them the one first whose
     last one is longest ago. So requests of others keep nobody's for good, and one that ends each process lets those
@@ -427,7 +436,10 @@ def kept_for_last(settings: SiteSettings) -> dict[str, float]:
 
 
 def _begun(place: Path) -> dict[str, tuple[int, float]]:
-    """Return how often each request was begun and not ended, and when last, as the file of the lock says."""
+    """Return how often processes ended for each request, and when one began last that did, as the lock's file says.
+
+    One that is under way counts among them.
+    """
     try:
         counts = json.loads(place.read_bytes())
         return {str(request): (int(count), float(at)) for request, (count, at) in counts.items()}
@@ -436,14 +448,17 @@ def _begun(place: Path) -> dict[str, tuple[int, float]]:
 
 
 def _keep(number: int, begun: Mapping[str, tuple[int, float]]) -> None:
-    """Keep the latest of them: requests that ended few processes take no place of those that are refused.
+    """Keep the latest of them: those that ended few processes, or were answered since, take no place of the refused.
 
-    Where there is no room on the disk, nothing is remembered.
+    What was answered since is kept for a day. Where there is no room on the disk, nothing is remembered.
     """
-    few, refused = (
-        [each for each in begun.items() if (each[1][0] >= ENDED) is enough][-_REMEMBERED:] for enough in (False, True)
-    )
-    content = json.dumps(dict(few + refused)).encode()
+    now, kept = time.time(), list[tuple[str, tuple[int, float]]]()
+    answered = [each for each in begun.items() if not each[1][0] and abs(now - each[1][1]) < _DAY]
+    few = [each for each in begun.items() if 0 < each[1][0] < ENDED]
+    refused = [each for each in begun.items() if each[1][0] >= ENDED]
+    for group in (answered, few, refused):
+        kept += group[-_REMEMBERED:]
+    content = json.dumps(dict(kept)).encode()
     with suppress(OSError):
         os.ftruncate(number, 0)
         os.pwrite(number, content, 0)

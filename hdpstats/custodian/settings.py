@@ -34,11 +34,12 @@ are left out, all three.
 **What the service writes.** The settings, and all that they name but the ledger and its heads, are read only: they may
 be root's. What the service writes besides is in the folder ``state``: how many answers of each analyst took longer than
 predicted (``site.overruns.db`` for ``site.yaml``), and the hash of the rows (``site.cells.json``, and its key
-``site.cells.key`` where the ledger is in a database), who approved which request file (``site.approvals.jsonl``), and
-what each was charged (``site.request-costs.jsonl``), and which wait in a watched folder (``site.waiting.json``).
+``site.cells.key`` where the ledger is in a database), who approved which request file (``site.approvals.jsonl``),
+what each was charged (``site.request-costs.jsonl``), which wait in a watched folder (``site.waiting.json``), and which
+file of each such folder was read last (``site.turns.json``).
 Without ``state`` it is the folder that systemd makes for the service (``StateDirectory=``, which sets
-``STATE_DIRECTORY``), and where there is none, the folder of the settings. What
-was kept beside the settings before is moved from there when the service starts.
+``STATE_DIRECTORY``), and where there is none, the folder of the settings. What was kept beside the settings
+before is moved from there when the service starts.
 """
 
 import ipaddress
@@ -610,6 +611,11 @@ class SiteSettings(Section):
     def waiting(self) -> Path:
         """The file that says which requests a watched folder waited with at its last look, and why."""
         return self._kept(".waiting.json")
+
+    @property
+    def turns(self) -> Path:
+        """The file that says which file of each watched folder was read last."""
+        return self._kept(".turns.json")
 
     @property
     def answering(self) -> Path:

@@ -33,11 +33,13 @@ the request is answered that it is at. Several processes may watch the same fold
 service, so that this follows from public facts and from what was released; the requests of one analyst wait for those
 of others, each analyst's in turn, in rounds, from one listing of INBOX to the next: the first of each folder that is to
 be looked at, then, while there is time (`ROUND`), the second of each. In a folder new files come before those that were
-looked at, and of these the one that was longest ago. So nobody's files, new or written again however often, keep
+looked at, and of these the one that was longest ago. A process that is started anew goes on in each folder after the
+file that was read last there, as ``site.turns.json`` says, and comes to the earlier ones afterwards: that file may have
+ended the process, and earlier ones may be answered. So nobody's files, new or written again however often, keep
 another folder's from their turn. Where processes ended within a day while they read or answered an analyst's, as they
 do that take more memory than there is, those of the others come before in each round: at least the first of each, so
-that a process that is started anew reaches them, and then at least the first of each analyst for whom one ended, the
-one first for whom that was longest ago.
+that processes that are started anew reach one file of each after another, and then at least the first of each analyst
+for whom one ended, the one first for whom that was longest ago.
 """
 
 import json
@@ -172,6 +174,7 @@ class Watch:
             )
         self._settings, self._inbox, self._outbox = settings, inbox, outbox
         self._exchange, self._clock = Exchange(settings, prices=prices, clock=clock), clock
+        self._after = _turns(settings.turns)
         self._done: set[Found] = set()
         self._waiting: dict[Found, Waiting] = {}
         self._failing: dict[Found, str] = {}
@@ -225,8 +228,9 @@ class Watch:
         """Return the files in the inbox that are to be looked at, and those that are kept for last.
 
         Of both the first of each folder, the second of each, ...; of those that are kept for last the folder first for
-        which the last process ended longest ago. In each folder new files come first, the oldest before others, and
-        then those that were looked at, the one first that was longest ago.
+        which the last process ended longest ago. In each folder new files come first, the oldest before others, but
+        those first that come after the one that an earlier process read last; and then those that were looked at, the
+        one first that was longest ago.
 
         Raises
         ------
@@ -256,9 +260,21 @@ class Watch:
             _in_turn(pending[name] for name in late),
         )
 
-    def _place(self, file: Found) -> tuple[int, int, str]:
+    def _place(self, file: Found) -> tuple[int, bool, int, str]:
         """Return the place of a file in its folder."""
-        return self._looked.get(file, 0), file.mark[_WRITTEN], file.name
+        written, last = file.mark[_WRITTEN], self._after.get(self._turn(file))
+        is_earlier = last is not None and (written, file.name) <= last
+        return self._looked.get(file, 0), is_earlier, written, file.name
+
+    def _turn(self, file: Found) -> str:
+        """Return the name of a file's folder in the file of turns: another watch may have another inbox."""
+        return os.path.realpath(self._inbox / file.folder)
+
+    def _takes_turn(self, file: Found) -> None:
+        """Keep that a file is read now, for a process that starts anew; where that cannot be kept, nothing is."""
+        turns = _turns(self._settings.turns) | {self._turn(file): (file.mark[_WRITTEN], file.name)}
+        with suppress(OSError, MemoryError):
+            write_durably(self._settings.turns, json.dumps(turns))
 
     def _handle(self, file: Found) -> bool:
         """Answer one request, let it wait for its approval, or refuse it; whatever it is, others go on."""
@@ -287,45 +303,45 @@ class Watch:
         asked, name, approval, waiting = None, "", None, self._waiting.get(file)
         if waiting is not None and self._waits(waiting):
             return False
+        self._takes_turn(file)  # before: reading it may end the process
         content = self._read(file)
         named = RequestName.of(content)
-        with ExitStack() as turn:  # until what it leads to is written
-            try:
-                name = sender_of(self._settings, named, file.folder or None)
-                number = turn.enter_context(held_alone(self._settings.answering))  # as `taking_turns` does
-                turn.enter_context(counting_ends(number, self._settings, named.sha256, name, most=ENDED))
-                log.write(request="file", found=file.name[:100], folder=file.folder, sha256=named.sha256)
-                asked = RequestFile.from_bytes(content, place=file.name)
-                del content  # which may be long
-                approval = self._exchange.approval(asked.sha256, name)  # before: one that comes meanwhile is seen
-                made = self._made(file, asked, name).to_json()
-            except NotApproved as error:
-                until = self._clock.now() + (COMPUTED if error.facts.get("computed") else math.inf)
-                self._waiting[file] = Waiting(
-                    sha256=named.sha256, analyst=name, approval=approval, why=str(error), until=until
-                )
-                if waiting is None or waiting.why != str(error):
-                    log.write(
-                        request="file", found=file.name[:100], sha256=named.sha256, analyst=name, waits=str(error)
-                    )
-                return False
-            except FewerAnswers as error:
-                log.write(request="file", found=file.name[:100], sha256=named.sha256, stays=str(error))
-                written = True
-            except HdpError as error:
-                if is_of_site(error):  # it comes back
+        try:
+            with ExitStack() as turn:  # until what it leads to is written
+                try:
+                    name = sender_of(self._settings, named, file.folder or None)
+                    number = turn.enter_context(held_alone(self._settings.answering))  # as `taking_turns` does
+                    turn.enter_context(counting_ends(number, self._settings, named.sha256, name, most=ENDED))
+                    log.write(request="file", found=file.name[:100], folder=file.folder, sha256=named.sha256)
+                    asked = RequestFile.from_bytes(content, place=file.name)
+                    del content  # which may be long
+                    approval = self._exchange.approval(asked.sha256, name)  # before: one that comes meanwhile is seen
+                    made = self._made(file, asked, name).to_json()
+                except FewerAnswers as error:
+                    log.write(request="file", found=file.name[:100], sha256=named.sha256, stays=str(error))
+                    written = True
+                except HdpError as error:
+                    if is_of_site(error) or isinstance(error, NotApproved):  # it comes back
+                        raise
+                    code = str(error.facts.get("code", code_of(error)))
+                    whose = name if asked is not None or code == "ended" else ""  # else it is no request
+                    written = self._refuse(file, named.sha256, whose, code, why=log.cause(error), facts=error.facts)
+                except MemoryError:  # of the site: the analyst's own code fails in other words
                     raise
-                code = str(error.facts.get("code", code_of(error)))
-                whose = name if asked is not None or code == "ended" else ""  # else it is no request
-                written = self._refuse(file, named.sha256, whose, code, why=log.cause(error), facts=error.facts)
-            except MemoryError:  # of the site: the analyst's own code fails in other words
-                raise
-            except Exception as error:
-                whose = name if asked is not None else ""
-                written = self._refuse(file, named.sha256, whose, "failed", why=log.cause(error), facts={})
-            else:
-                written = self._put(name, f"{named.sha256}.json", made + "\n")
-                self._remove(name, f"{named.sha256}.refused.json")
+                except Exception as error:
+                    whose = name if asked is not None else ""
+                    written = self._refuse(file, named.sha256, whose, "failed", why=log.cause(error), facts={})
+                else:
+                    written = self._put(name, f"{named.sha256}.json", made + "\n")
+                    self._remove(name, f"{named.sha256}.refused.json")
+        except NotApproved as error:
+            until = self._clock.now() + (COMPUTED if error.facts.get("computed") else math.inf)
+            self._waiting[file] = Waiting(
+                sha256=named.sha256, analyst=name, approval=approval, why=str(error), until=until
+            )
+            if waiting is None or waiting.why != str(error):
+                log.write(request="file", found=file.name[:100], sha256=named.sha256, analyst=name, waits=str(error))
+            return False
         self._waiting.pop(file, None)
         if written:
             self._done.add(file)
@@ -522,6 +538,15 @@ def _below(name: str, top: int) -> Iterator[int]:
         yield number
     finally:
         os.close(number)
+
+
+def _turns(place: Path) -> dict[str, tuple[int, str]]:
+    """Return when the file was written that was read last in each folder, and its name; nothing where none is kept."""
+    try:
+        turns = json.loads(place.read_bytes())
+        return {str(folder): (int(written), str(name)) for folder, (written, name) in turns.items()}
+    except (OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
+        return {}
 
 
 def _in_turn(listed: Iterable[list[Found]]) -> list[list[Found]]:

@@ -867,6 +867,69 @@ def test_nobody_is_kept_for_last_for_longer_than_a_day(place, monkeypatch, ago, 
     assert seen == expected
 
 
+def test_a_process_that_starts_anew_goes_on_after_the_file_that_was_read_last(place, monkeypatch):
+    """Else who ends each process in its first round has it read another's oldest file each time, answered long ago."""
+    for number in range(3):
+        place.put(f"{number}.json", ("describe", ["x"], {"epsilon": 0.1, "replicate": number + 1}))
+        os.utime(place.inbox / "ann" / f"{number}.json", (1e9 + number,) * 2)
+    place.watch().sweep()
+    late, early = (
+        place.put(f"{name}.json", ("describe", ["x"], {"epsilon": 0.1}), replicate=9 + number)[1]
+        for number, name in enumerate(("late", "early"))
+    )
+    os.utime(place.inbox / "ann" / "early.json", (1e9 - 1,) * 2)
+    place.put("0.json", ("describe", ["x"], {"epsilon": 0.1}), folder="bob")
+    answered = answering.Exchange.answer
+
+    def ending(self, asked, *, analyst, **more):
+        return os._exit(9) if analyst == "bob" else answered(self, asked, analyst=analyst, **more)
+
+    monkeypatch.setattr(answering.Exchange, "answer", ending)
+    monkeypatch.setattr(watching, "ROUND", 0.0)
+    found = []
+    for _ in range(3):
+        assert ends(place.watch().sweep) in (0, 9)
+        found.append((late.exists(), early.exists()))
+    assert found[-1] == (True, True)
+
+
+@pytest.mark.parametrize("kept", ["", "[1]", '{"a": 1}', '{"a": [1e999, ""]}', "[" * 100_000])
+def test_where_the_file_of_turns_says_nothing_files_are_read_from_the_oldest_on(place, kept):
+    place.settings.turns.write_text(kept)
+    _, release = place.put("one.json")
+    assert (place.watch().sweep(), release.exists()) == (1, True)
+
+
+def test_the_end_of_a_process_is_remembered_for_a_day_and_counts_until_an_answer(tmp_path, monkeypatch):
+    place = Folders(tmp_path, **CAPPED, requests={"approval": "required"})
+    asked, release = place.put("one.json")
+    with monkeypatch.context() as patched:
+        patched.setattr(RequestFile, "from_bytes", lambda *_, **__: os._exit(9))
+        assert ends(place.watch().sweep) == 9
+    at = answering.kept_for_last(place.settings)["ann"]
+    watch = place.watch()
+
+    def kept():
+        watch.sweep()
+        counted, when = answering._begun(place.settings.answering)[f"ann {asked.sha256}"]
+        return counted, when == answering.kept_for_last(place.settings)["ann"] == at
+
+    assert kept() == (1, True)  # it waits for its approval
+    place.approve(place.inbox / "ann" / "one.json")
+    with monkeypatch.context() as patched:
+        patched.setattr(answering.Exchange, "answer", away)
+        assert kept() == (1, True)
+    assert (kept(), release.exists()) == ((0, True), True)
+    monkeypatch.setattr(answering, "time", types.SimpleNamespace(time=lambda: at + 25 * 3600))
+    watch = place.watch()
+    watch.sweep()
+    assert answering._begun(place.settings.answering) == {}
+
+
+def away(*_, **__):
+    raise hdp.LedgerError("it is away")
+
+
 def test_costs_that_cannot_be_written_refuse_no_request(whole, monkeypatch):
     place, watch = whole
     before = answers(place)
