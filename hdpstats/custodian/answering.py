@@ -22,8 +22,9 @@ queries at most where a carrier or a folder brings it: a carrier could end the p
 other sites, and a query that takes more memory than there is does. Every charge without a release counts: a process
 that goes on under its own, which charges nothing, needs the approval too. How often a query was charged in vain is
 looked at before its charge and compared within it: what others are charged meanwhile on the same ledger is covered by
-nothing. What is brought so and was charged for other data, at another version of them alone, or under other terms
-(``n_max``, ``max_rows_per_unit``), is not charged at these before somebody approves it: old files come again.
+nothing. What is brought so and was charged or answered for other data, at another version of them alone, or under
+other terms (``n_max``, ``max_rows_per_unit``), is not charged at these before somebody approves it: old files come
+again. What other requests of its analyst, or fits over a network, were charged at these makes it no new one.
 
 Processes that answer files for one site take turns (``site.answering.lock`` beside the other state). What a carrier or
 a folder brings and ended `ENDED` processes that answered it, or that read it in a folder, is refused, so that those
@@ -656,8 +657,8 @@ class Exchange:
     ) -> Chargeable:
         """Return what a request may be charged.
 
-        What a carrier brings may be old: where it was refused before, or charged to another account, at another version
-        of the data or under other terms alone, somebody approves that it is charged at these.
+        What a carrier brings may be old: where it was refused before, or charged or answered for another account, at
+        another version of the data or under other terms, and not charged at these, somebody approves that it is.
         """
         needed = needed_approval(self.settings, self._site, asked, analyst)
         approval = self.approval(asked.sha256, analyst) if needed is None else needed

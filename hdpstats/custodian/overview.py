@@ -18,7 +18,7 @@ from hdpstats.custodian.approvals import REQUIRED, Approval, approval_of, change
 from hdpstats.custodian.files import check_file
 from hdpstats.custodian.kept_head import caps_of, open_account
 from hdpstats.custodian.previewing import PreviewSite
-from hdpstats.custodian.request_costs import CARRIED_AGAIN, OTHER_DATA, RequestCosts
+from hdpstats.custodian.request_costs import CARRIED_AGAIN, OTHER_DATA, UNLESS_RELEASED, RequestCosts
 from hdpstats.custodian.serving import disclosure
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.timing import Overruns
@@ -199,7 +199,7 @@ def _waits(by: list[str], *, needed: bool, old: bool, often: bool) -> list[str]:
     """Say whether a request waits that nobody approved, or not as it is now."""
     if needed:
         return ["then it waits for approval" if often else "waits for approval"]
-    why = " and ".join([OTHER_DATA] * old + ["in vain too often"] * often)
+    why = " and ".join([OTHER_DATA + UNLESS_RELEASED] * old + ["in vain too often"] * often)
     nobody = [] if by else ["approved by nobody, which is not required"]
     return nobody + ([f"in a folder it waits for approval, as it was charged {why}"] if why else [])
 

@@ -28,6 +28,7 @@ from hdpstats.custodian.queried_rows import number_of_queried_rows
 from hdpstats.custodian.request_costs import (
     CARRIED_AGAIN,
     OTHER_DATA,
+    UNLESS_RELEASED,
     RequestCosts,
     affords_all,
     affords_quota,
@@ -542,5 +543,6 @@ def _approved(settings: SiteSettings, found: Preview, approval: Approval | None)
     old = costs.only_of_other_data or (found.met is not None and costs.is_old(found.met))
     if old or (found.met is not None and again > CARRIED_AGAIN):
         why = OTHER_DATA if old else f"{again} times in vain"
-        return [*lines, f"not approved by anybody: it was charged {why}, and waits in a folder until {how} approves it"]
+        waits = f"not approved by anybody: it was charged {why}, and waits in a folder until {how} approves it"
+        return [*lines, waits if found.met is not None else waits + UNLESS_RELEASED]
     return [*lines, "not approved by anybody, which the settings do not require"]

@@ -14,9 +14,11 @@ nothing, and the next one is written in its place.
 
 What was refused before it was charged is taken back: refusals let the file grow for nobody. But a query that rests on
 files of other sites is met by no dry run: where it waits, as others were charged in vain for it, it has a line of its
-own (``waits``), which costs the request nothing. A query that was released to its analyst before, over a network, is
-written down once, with the request that asked it first; copies of a request that ask the same add nothing. So a query
-that is charged is known to be an old one by its own text, too, at another version of the data, or under other terms.
+own (``waits``), which costs the request nothing. A query that was released to its analyst before is written down as
+``free``: each such query once, with the request that asked it first, and of each request, at each version of the data,
+one at least. So a copy of a request that asks the same adds one line at a version. A request that was charged or
+answered is known to be an old one at another version of the data, or under other terms, until it is charged there: what
+it has there for nothing makes it no new one. So is a query, by its own text, whatever request asks it.
 Only the lines of a request or a query are read as JSON; of the others is seen that they are whole.
 
 Who answers holds the lock of `hdpstats.custodian.answering.taking_turns`.
@@ -49,11 +51,15 @@ CARRIED_AGAIN: Final = 2
 OTHER_DATA: Final = "for other data, at another version of them or under other terms"
 """Where a request was charged that is an old one here."""
 
+UNLESS_RELEASED: Final = ", unless all of it was released here"
+"""When an old request does not wait."""
+
 _NAMES: Final = ("request", "analyst", "account")
 _ASKED: Final = ("request", "analyst")
 _DATA: Final = ("account", "dataset", "version", "terms")
 _WHOLE: Final = re.compile(rb'(?:\{"request": "[0-9a-f]{64}", "analyst": "[^\n]*"\}\n)*+')
 _AMOUNTS: Final = ("epsilon", "delta", "mu_squared")
+_FREE, _WAITS = "free", "waits"
 
 
 @final
@@ -76,8 +82,8 @@ class RequestCosts:
     Attributes
     ----------
     only_of_other_data : bool
-        Whether the request was charged before, but not to this account at this version of this data set under these
-        terms: it is an old one here.
+        Whether the request was charged or answered before elsewhere, but not charged to this account at this version of
+        this data set under these terms: it is an old one here, whatever of it was had here for nothing.
 
     Raises
     ------
@@ -98,7 +104,7 @@ class RequestCosts:
 
     @property
     def charged(self) -> Mapping[str, Spend]:
-        """What each of its queries costs that is charged, by the SHA-256 of a query."""
+        """What each of its queries costs that is charged, or was released before, by the SHA-256 of a query."""
         return self._costs
 
     @property
@@ -112,12 +118,15 @@ class RequestCosts:
         return {name: number for name, number in charges.items() if name in names}
 
     def is_old(self, query: Query) -> bool:
-        """Whether a query of the analyst, of any request, was charged before, but not at these data."""
+        """Whether a query of the analyst, of any request, was charged or answered before, but not at these data."""
         lines = self._of_query(query_sha256(query))
         return bool(lines) and not any(map(self._of_this_data, lines))
 
     def add(self, query: Query, cost: Spend, *, charged: bool) -> None:
-        """Count a query, once; durably where it is about to be charged, and where nothing says that it was.
+        """Count a query, once; durably where it is about to be charged.
+
+        One that was released before is written down where nothing says that it was charged, or that its request was
+        answered, at these data.
 
         Raises
         ------
@@ -135,8 +144,10 @@ class RequestCosts:
                 "the question would cost more than its request says, with what it was charged before; nothing was "
                 "charged now. Where files of other sites changed since, ask anew with another replicate"
             )
-        if charged or not any(self._of_this_data(each) for each in self._of_query(name)):
+        if charged:
             self._write(name, cost)
+        elif not self._costs or not any(map(self._of_this_data, self._of_query(name))):
+            self._write(name, cost, mark=_FREE)
         self._costs = costs
 
     def wait(self, query: Query, cost: Spend) -> None:
@@ -149,7 +160,7 @@ class RequestCosts:
         """
         name = query_sha256(query)
         if name not in self.queries:
-            self._write(name, cost, waits=True)
+            self._write(name, cost, mark=_WAITS)
             self._waiting = {**self._waiting, name: cost}
 
     def take_back(self, query: Query) -> None:
@@ -164,9 +175,9 @@ class RequestCosts:
                 self._costs = {each: cost for each, cost in self._costs.items() if each != name}
         self._written = None
 
-    def _write(self, name: str, cost: Spend, *, waits: bool = False) -> None:
+    def _write(self, name: str, cost: Spend, *, mark: str = "") -> None:
         amounts = {each: str(getattr(cost, each)) for each in _AMOUNTS}
-        marked = {"waits": "true"} if waits else {}
+        marked = {mark: "true"} if mark else {}
         line = json.dumps({**self._whose, **self._data, "query": name, **amounts, **marked}) + "\n"
         try:
             before = append_line(self._place, line)
@@ -178,24 +189,25 @@ class RequestCosts:
             ) from None
 
     def _read(self) -> tuple[Mapping[str, Spend], Mapping[str, Spend], bool]:
-        """Return the costs of queries that were charged, and of those that wait; whether all are of other data."""
+        """Return the costs of queries that were charged or free, and of those that wait; and whether it is old."""
         found = _lines_with(self._content, self._whose["request"], self._place)
         lines = [each for each in found if {name: each[name] for name in _ASKED} == self._whose]
-        charged, waiting = ([each for each in lines if ("waits" in each) is waits] for waits in (False, True))
+        answered, waiting = ([each for each in lines if (_WAITS in each) is waits] for waits in (False, True))
         costs, others = (
             {str(each["query"]): _cost(each) for each in some if self._of_this_data(each)}
-            for some in (charged, waiting)
+            for some in (answered, waiting)
         )
-        return costs, others, bool(charged) and not costs
+        elsewhere = not all(map(self._of_this_data, answered))
+        return costs, others, elsewhere and all(_FREE in each for each in answered if self._of_this_data(each))
 
     def _of_this_data(self, line: Mapping[str, str]) -> bool:
         return {name: line.get(name, self._data[name]) for name in _DATA} == self._data
 
     def _of_query(self, name: str) -> list[Mapping[str, str]]:
-        """Return the lines of a query of the analyst that was charged, whatever request asked it."""
+        """Return the lines of a query of the analyst that was charged or free, whatever request asked it."""
         wanted = name, self._whose["analyst"]
         found = _lines_with(self._content, name, self._place)
-        return [each for each in found if (each["query"], each["analyst"]) == wanted and "waits" not in each]
+        return [each for each in found if (each["query"], each["analyst"]) == wanted and _WAITS not in each]
 
 
 def left_to_account(cost: Spend, ahead: Spend, second: Spend, *, shared: bool) -> Spend:

@@ -16,9 +16,8 @@ from hdpstats.exchange import RequestFile, questions
 from hdpstats.ledger import Ledger
 from hdpstats.privacy.budget import Spend
 from hdpstats.sites import LocalSite
-from tests.custodian.asked_by_files import PRICES, SIMPLE, Place, Seen, killed
+from tests.custodian.asked_by_files import PRICES, QUESTIONS, SIMPLE, Place, Seen, killed
 from tests.custodian.institution import EVERYTHING
-from tests.custodian.people import PUBLIC
 
 
 @pytest.fixture
@@ -64,25 +63,32 @@ def lines_of(place):
     return place.settings.request_costs.read_text().splitlines()
 
 
-def test_copies_that_ask_the_same_add_no_line(place):
-    asked = place.ask(*SIMPLE)
+def copies(place, asked, number):
+    """Answer copies of a request, each of them twice; return how many lines each added."""
+    added = []
+    for each in range(number):
+        before = len(lines_of(place)) if place.settings.request_costs.exists() else 0
+        place.request.unlink()
+        dataclasses.replace(asked, version=f"0.0.{each}").write(place.request)
+        place.answer()
+        place.answer()
+        added.append(len(lines_of(place)) - before)
+    return added
+
+
+def test_copies_that_ask_the_same_add_one_line_each_however_many_queries_they_make(place):
+    asked = place.ask(*QUESTIONS["logit"])
     place.answer()
-    for number in range(5):
-        place.request.unlink()
-        dataclasses.replace(asked, version=f"0.0.{number}").write(place.request)
-        place.answer()
-    assert (place.spent, len(lines_of(place))) == (0.5, 1)
+    assert len(lines_of(place)) == 2
+    assert (copies(place, asked, 3), place.spent) == ([1, 1, 1], 1)
 
 
-def test_what_was_released_over_a_network_is_written_down_once(place):
-    asked = place.ask(*SIMPLE)
-    asked.question.ask(hdp.Study(private=Seen(open_site(place.settings)), public=PUBLIC))
-    assert (place.spent, place.settings.request_costs.exists()) == (0.5, False)
-    for number in range(3):
-        place.request.unlink()
-        dataclasses.replace(asked, version=f"0.0.{number}").write(place.request)
-        place.answer()
-    assert (place.spent, len(lines_of(place))) == (0.5, 1)
+def test_each_query_that_was_released_over_a_network_is_written_down_once(place):
+    asked = place.ask(*QUESTIONS["logit"])
+    asked.question.ask(asked.study(Seen(open_site(place.settings))))
+    assert (place.spent, place.settings.request_costs.exists()) == (1, False)
+    assert (copies(place, asked, 3), place.spent) == ([2, 1, 1], 1)
+    assert {json.loads(line)["free"] for line in lines_of(place)} == {"true"}
 
 
 def test_lines_of_other_requests_are_not_parsed(place, monkeypatch):

@@ -25,6 +25,7 @@ from hdpstats.custodian import (
     approvals,
     approve,
     note,
+    open_site,
     overview,
     preview,
     request_costs,
@@ -40,7 +41,18 @@ from hdpstats.ledger import Ledger, SigningKey, VerifyingKey
 from hdpstats.sites import LocalSite
 from hdpstats.sites.site import HeldData
 from tests import forked
-from tests.custodian.asked_by_files import PRICES, QUESTIONS, SIMPLE, STUDY, Place, in_vain, seen, with_entries
+from tests.custodian.asked_by_files import (
+    PRICES,
+    QUESTIONS,
+    SIMPLE,
+    STUDY,
+    WEIGHTED,
+    Place,
+    Seen,
+    in_vain,
+    seen,
+    with_entries,
+)
 from tests.custodian.institution import EVERYTHING, open_account
 from tests.custodian.people import PRIVATE, SCHEMA
 from tests.waiting import until
@@ -458,6 +470,57 @@ def test_what_was_released_for_another_request_is_not_charged_at_another_version
     entries["ledger"]["version"] = 2
     place.file.write_text(yaml.safe_dump(entries))
     assert (place.watch().sweep(), place.spent) == (0, 0.5)
+
+
+def weighted_at_the_next_version(folder, copies=0):
+    """Return a hospital that answered a file, and copies of it, at version 1 and is at 2; and the propensity model."""
+    place = Folders(folder)
+    weighted = WEIGHTED["weighted logit"]
+    asked, _ = place.put("weighted.json", weighted)
+    for number in range(copies):
+        replace(asked, version=f"0.0.{number}").write(place.inbox / "ann" / f"copy{number}.json")
+    assert (place.watch().sweep(), place.spent) == (1 + copies, 2)
+    with_entries(place, ledger=yaml.safe_load(place.file.read_text())["ledger"] | {"version": 2})
+    assert (place.watch().sweep(), place.spent) == (0, 2)
+    options = weighted[2]
+    return place, ("propensity", options["propensity_formula"], {"epsilon": options["propensity_epsilon"]})
+
+
+def test_an_old_request_waits_after_a_fit_over_a_network_was_charged_for_its_first_part(tmp_path):
+    place, propensity = weighted_at_the_next_version(tmp_path)
+    first = hdp.request(propensity[0], propensity[1], STUDY, **propensity[2])
+    with first.in_its_recipe():
+        first.question.ask(first.study(Seen(open_site(place.settings))))
+    for _ in range(3):
+        assert (place.watch().sweep(), place.spent) == (0, 3)
+    assert "waits for approval, as it was charged for other data" in overview(place.settings, requests=place.inbox)
+    path = place.inbox / "ann" / "weighted.json"
+    assert "it was charged for other data" in preview(place.settings, path, analyst="ann")
+    place.approve(path)
+    assert (place.watch().sweep(), place.spent) == (1, 4)
+    assert "other data" not in overview(place.settings, requests=place.inbox)
+
+
+def test_old_copies_wait_after_another_request_was_charged_for_their_first_part(tmp_path):
+    place, propensity = weighted_at_the_next_version(tmp_path, copies=2)
+    place.put("propensity.json", propensity)
+    place.approve(place.inbox / "ann" / "propensity.json")
+    for _ in range(4):  # that one alone is answered
+        assert (place.watch().sweep(), place.spent) == (1, 3)
+
+
+def test_a_refusal_of_a_copy_says_that_its_query_was_charged(place):
+    asked, release = place.put("one.json")
+    copy = replace(asked, version="0.0.9")
+    copy.write(place.inbox / "ann" / "two.json")
+    assert (place.watch().sweep(), place.spent) == (2, 0.5)
+    with_entries(place, analysts=CAPPED["analysts"] | {"ann": EVERYTHING | {"epsilon": 2, "columns": ["x"]}})
+    for each in (asked, copy):
+        release.with_name(f"{each.sha256}.json").unlink()
+    place.watch().sweep()
+    for each in (asked, copy):
+        refused = json.loads(release.with_name(f"{each.sha256}.refused.json").read_text())
+        assert (refused["error"], refused["charged_before"]) == ("forbidden", True)
 
 
 def test_what_an_outbox_that_is_away_did_not_take_is_put_there_when_it_is_back(place, monkeypatch):
