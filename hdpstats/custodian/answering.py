@@ -34,7 +34,6 @@ ended for a day (`kept_for_last`).
 
 import json
 import math
-import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
@@ -354,7 +353,8 @@ def _refusal(code: str, **numbers: float) -> HdpError:
 ENDED: Final = 5
 """How often processes may end, or the site lack memory, for what a carrier or a folder brings, before it is refused."""
 
-_REMEMBERED: Final = 100
+_REMEMBERED: Final = 10_000
+"""Of how many requests the ends of processes are remembered, of those that ended some and those that ended five."""
 """Of how many requests that is known: of those answered since, those that ended fewer processes, and the refused."""
 
 _DAY: Final = 24 * 3600.0
@@ -374,15 +374,15 @@ def taking_turns(settings: SiteSettings, sha256: str, analyst: str, *, most: flo
     StateError
         The file of the lock cannot be used.
     """
-    with held_alone(settings.answering) as number, counting_ends(number, settings, sha256, analyst, most=most):
+    with held_alone(settings.answering), counting_ends(settings, sha256, analyst, most=most):
         yield
 
 
 @contextmanager
-def counting_ends(number: int, settings: SiteSettings, sha256: str, analyst: str, *, most: float) -> Iterator[None]:
-    """Run a block for a request of an analyst under the lock of `taking_turns`, which is open as ``number``.
+def counting_ends(settings: SiteSettings, sha256: str, analyst: str, *, most: float) -> Iterator[None]:
+    """Run a block for a request of an analyst under the lock of `taking_turns`.
 
-    The file of the lock says how often a process ended in the block for the request, and when one began last: one that
+    ``site.ends.json`` says how often a process ended in the block for the request, and when one began last: one that
     takes more memory than there is must not end each process that is started anew, and so keep the requests of others.
     A `MemoryError` that leaves the block counts as such an end. An answer or a refusal sets the count to 0, and leaves
     the time of the last end for a day; a request that waits, or a failure of the site, changes neither.
@@ -393,7 +393,7 @@ def counting_ends(number: int, settings: SiteSettings, sha256: str, analyst: str
         That was ``most`` times since the request was last answered or refused: its code is "ended". Nothing was charged
         now.
     """
-    request, begun = f"{analyst} {sha256}", _begun(settings.answering)
+    request, begun = f"{analyst} {sha256}", _begun(settings.ends)
     ended, at = begun.get(request, (0, 0.0))
     if ended >= most:
         raise SiteError(
@@ -404,7 +404,7 @@ def counting_ends(number: int, settings: SiteSettings, sha256: str, analyst: str
         )
     others = {each: kept for each, kept in begun.items() if each != request}
     under_way, answered, after = others | {request: (ended + 1, time.time())}, others | {request: (0, at)}, begun
-    _keep(number, under_way)
+    _keep(settings.ends, under_way)
     try:
         yield
         after = answered
@@ -416,7 +416,7 @@ def counting_ends(number: int, settings: SiteSettings, sha256: str, analyst: str
             after = answered
         raise
     finally:
-        _keep(number, after)
+        _keep(settings.ends, after)
 
 
 def kept_for_last(settings: SiteSettings) -> dict[str, float]:
@@ -428,7 +428,7 @@ def kept_for_last(settings: SiteSettings) -> dict[str, float]:
     last one is longest ago. So requests of others keep nobody's for good, and one that ends each process lets those
     started anew come to the others first.
     """
-    begun, now, last = _begun(settings.answering), time.time(), dict[str, float]()
+    begun, now, last = _begun(settings.ends), time.time(), dict[str, float]()
     for request, (_, at) in begun.items():
         if abs(now - at) < _DAY:
             analyst = request.rpartition(" ")[0]
@@ -437,7 +437,7 @@ def kept_for_last(settings: SiteSettings) -> dict[str, float]:
 
 
 def _begun(place: Path) -> dict[str, tuple[int, float]]:
-    """Return how often processes ended for each request, and when one began last that did, as the lock's file says.
+    """Return how often processes ended for each request, and when one began last that did, as their file says.
 
     One that is under way counts among them.
     """
@@ -448,7 +448,7 @@ def _begun(place: Path) -> dict[str, tuple[int, float]]:
         return {}
 
 
-def _keep(number: int, begun: Mapping[str, tuple[int, float]]) -> None:
+def _keep(place: Path, begun: Mapping[str, tuple[int, float]]) -> None:
     """Keep the latest of them: those that ended few processes, or were answered since, take no place of the refused.
 
     What was answered since is kept for a day. Where there is no room on the disk, nothing is remembered.
@@ -459,10 +459,8 @@ def _keep(number: int, begun: Mapping[str, tuple[int, float]]) -> None:
     refused = [each for each in begun.items() if each[1][0] >= ENDED]
     for group in (answered, few, refused):
         kept += group[-_REMEMBERED:]
-    content = json.dumps(dict(kept)).encode()
     with suppress(OSError):
-        os.ftruncate(number, 0)
-        os.pwrite(number, content, 0)
+        write_durably(place, json.dumps(dict(kept)))
 
 
 Beside = Callable[[Site], Mapping[str, Site]]

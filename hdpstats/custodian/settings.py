@@ -35,8 +35,8 @@ are left out, all three.
 be root's. What the service writes besides is in the folder ``state``: how many answers of each analyst took longer than
 predicted (``site.overruns.db`` for ``site.yaml``), and the hash of the rows (``site.cells.json``, and its key
 ``site.cells.key`` where the ledger is in a database), who approved which request file (``site.approvals.jsonl``),
-what each was charged (``site.request-costs.jsonl``), which wait in a watched folder (``site.waiting.json``), and which
-file of each such folder was read last (``site.turns.json``).
+what each was charged (``site.request-costs.jsonl``), which ended processes (``site.ends.json``), which wait in a
+watched folder (``site.waiting.json``), and which file of each such folder was read last (``site.turns.json``).
 Without ``state`` it is the folder that systemd makes for the service (``StateDirectory=``, which sets
 ``STATE_DIRECTORY``), and where there is none, the folder of the settings. What was kept beside the settings
 before is moved from there when the service starts.
@@ -616,6 +616,11 @@ class SiteSettings(Section):
     def turns(self) -> Path:
         """The file that says which file of each watched folder was read last."""
         return self._kept(".turns.json")
+
+    @property
+    def ends(self) -> Path:
+        """The file that says how often processes ended while they answered each request file."""
+        return self._kept(".ends.json")
 
     @property
     def answering(self) -> Path:

@@ -310,8 +310,8 @@ class Watch:
             with ExitStack() as turn:  # until what it leads to is written
                 try:
                     name = sender_of(self._settings, named, file.folder or None)
-                    number = turn.enter_context(held_alone(self._settings.answering))  # as `taking_turns` does
-                    turn.enter_context(counting_ends(number, self._settings, named.sha256, name, most=ENDED))
+                    turn.enter_context(held_alone(self._settings.answering))  # as `taking_turns` does
+                    turn.enter_context(counting_ends(self._settings, named.sha256, name, most=ENDED))
                     log.write(request="file", found=file.name[:100], folder=file.folder, sha256=named.sha256)
                     asked = RequestFile.from_bytes(content, place=file.name)
                     del content  # which may be long

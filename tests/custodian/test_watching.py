@@ -802,7 +802,15 @@ def ends(do):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def test_a_request_that_ended_enough_processes_is_remembered_whatever_others_end(place):
+def test_the_ends_of_many_requests_are_counted(place):
+    counted = {f"ann {number:064x}": (1 + number % ENDED, 1.0) for number in range(5_000)}
+    answering._keep(place.settings.ends, counted)
+    assert answering._begun(place.settings.ends) == counted
+
+
+def test_a_request_that_ended_enough_processes_is_remembered_whatever_others_end(place, monkeypatch):
+    monkeypatch.setattr(answering, "_REMEMBERED", 20)
+
     def end(number):
         with answering.taking_turns(place.settings, f"{number:064x}", "ann", most=ENDED):
             os._exit(9)
@@ -887,8 +895,8 @@ def test_who_ends_processes_comes_after_the_others(place, monkeypatch):
 
 def ended_once(place, monkeypatch, *, ago):
     """Let a process have ended so many seconds ago while it answered a request of ann that never comes again."""
-    place.settings.answering.write_text(json.dumps({f"ann {'0' * 64}": [1, 1e9]}))
-    place.settings.answering.chmod(0o600)
+    place.settings.ends.write_text(json.dumps({f"ann {'0' * 64}": [1, 1e9]}))
+    place.settings.ends.chmod(0o600)
     monkeypatch.setattr(answering, "time", types.SimpleNamespace(time=lambda: 1e9 + ago))
 
 
@@ -974,7 +982,7 @@ def test_the_end_of_a_process_is_remembered_for_a_day_and_counts_until_an_answer
 
     def kept():
         watch.sweep()
-        counted, when = answering._begun(place.settings.answering)[f"ann {asked.sha256}"]
+        counted, when = answering._begun(place.settings.ends)[f"ann {asked.sha256}"]
         return counted, when == answering.kept_for_last(place.settings)["ann"] == at
 
     assert kept() == (1, True)  # it waits for its approval
@@ -986,7 +994,7 @@ def test_the_end_of_a_process_is_remembered_for_a_day_and_counts_until_an_answer
     monkeypatch.setattr(answering, "time", types.SimpleNamespace(time=lambda: at + 25 * 3600))
     watch = place.watch()
     watch.sweep()
-    assert answering._begun(place.settings.answering) == {}
+    assert answering._begun(place.settings.ends) == {}
 
 
 def away(*_, **__):
