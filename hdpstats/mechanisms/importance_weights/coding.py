@@ -8,8 +8,8 @@ continuous column. A column that is constant in public rows changes no weight an
 
 **The box** bounds every column on its own.
 Formula and schema alone distinguish two kinds of columns. Indicators of the levels of one category (or of one
-combination of categories) exclude each other: at most one of them is 1. All other columns may take any values within
-their bounds, whatever the others do.
+combination of categories) exclude each other: at most one of them is 1. All other columns, those that say that a row
+has not a level among them, may take any values within their bounds, whatever the others do.
 
 References
 ----------
@@ -132,9 +132,14 @@ def _numbers(columns: Sequence[DesignColumn]) -> list[int]:
 
 
 def is_indicator(column: DesignColumn) -> bool:
-    """Return whether a column says that a row has a level, or a combination of levels, and nothing else."""
+    """Return whether a column says that a row has a level, or a combination of levels, and nothing else.
+
+    One that says that a row has *not* a level, as ``I(g == "a")[False]``, does not exclude others of its kind: it is a
+    number in [0, 1].
+    """
     named = [level.column for level in column.levels]
-    return bool(named) and not column.expressions and len(set(named)) == len(named)
+    plain = bool(named) and not any(level.negated for level in column.levels)
+    return plain and not column.expressions and len(set(named)) == len(named)
 
 
 @final

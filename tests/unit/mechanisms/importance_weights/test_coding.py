@@ -93,6 +93,34 @@ def test_bounds_hold_for_every_pair_of_rows(formula, location):
     assert farthest(rows) <= found.diameter * (1 + 1e-12)
 
 
+@pytest.mark.parametrize(
+    "formula", ['~ 0 + I(a == "x"):I(a == "y"):b', '~ I(a == "x"):b + I(a == "y"):b', '~ 0 + I(a == "x") + I(b == "p")']
+)
+@pytest.mark.parametrize("location", [0.0, 0.3])
+def test_bounds_hold_for_every_subset_of_columns_that_say_what_a_row_has_not(formula, location):
+    """A query may ask for any columns of a formula: those of rows without a level do not exclude each other."""
+    design = compile_one_sided(formula, SCHEMA)
+    first = int(design.intercept)
+    count = len(design.columns) - first
+    assert any(level.negated for column in design.columns for level in column.levels)
+    numeric, codes = {}, {name: np.repeat(np.arange(4), 3) for name in ("a",)} | {"b": np.tile(np.arange(3), 4)}
+    X = design.matrix(AdmittedTable(numeric=numeric, codes=codes, rows=12))[:, first:]
+    for size in (1, 2, 3, count):
+        for kept in itertools.islice(itertools.combinations(range(count), size), 120):
+            columns = [design.columns[first + place] for place in kept]
+            m = (location,) * len(kept)
+            box = ColumnBox(
+                location=m,
+                scale=(1.0,) * len(kept),
+                lower=tuple(-each for each in m),
+                upper=tuple(1.0 - each for each in m),
+                intercept=design.intercept,
+            )
+            rows, found = boxed(box, X[:, list(kept)]), extent(box, columns)
+            assert np.max(rows.weights * np.sum(rows.X**2, axis=1)) <= found.leverage * (1 + 1e-12)
+            assert farthest(rows) <= found.diameter * (1 + 1e-12)
+
+
 def test_the_intercept_counts_in_the_leverage():
     for formula, expected in (("~ a + b + k", 4.0), ("~ 0 + a + b + k", 3.0)):
         design = compile_one_sided(formula, SCHEMA)
