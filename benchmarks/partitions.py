@@ -23,6 +23,7 @@ PASSES = {
     "PreparedDescription.totals": "description",
     "loss_gradient": "gradient of a logit",
     "_hessian": "Hessian of a logit",
+    "_sandwich": "Hessian and squared scores of a logit",
 }
 
 
