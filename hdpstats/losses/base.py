@@ -159,6 +159,11 @@ class PredictorLoss(ABC):
         """
         return self.typical(eta)
 
+    def over_residuals(self, eta: FloatArray, *, own: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return `over` of a loss of residuals alone: those of the rows as they were, which keep theirs."""
+        ones = np.ones_like(eta)
+        return ones * self.curvature(own, y), ones * self.score(own, y) ** 2
+
     @abstractmethod
     def typical(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return expectations of ``l''`` and ``l'^2`` over outcomes at linear predictors, see `modelled`.

@@ -69,10 +69,7 @@ class Located(PredictorLoss, ABC):
 
     def over(self, eta: FloatArray, *, own: FloatArray, y: FloatArray | None) -> tuple[FloatArray, FloatArray]:
         """Return those of the rows as they were: they keep their residuals, on which alone they depend."""
-        if y is None:
-            return self.typical(eta)
-        ones = np.ones_like(eta)
-        return ones * self.curvature(own, y), ones * self.score(own, y) ** 2
+        return self.typical(eta) if y is None else self.over_residuals(eta, own=own, y=y)
 
     def typical(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return averages of ``l''`` and ``l'^2`` over outcomes spread evenly over the range."""

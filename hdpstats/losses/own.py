@@ -192,10 +192,7 @@ class Tabulated(PredictorLoss):
 
     def over(self, eta: FloatArray, *, own: FloatArray, y: FloatArray | None) -> tuple[FloatArray, FloatArray]:
         """Return those of the rows as they were, which keep their residuals; only where these are all that counts."""
-        if y is None or not self.raked:
-            return self.typical(eta)
-        ones = np.ones_like(eta)
-        return ones * self.curvature(own, y), ones * self.score(own, y) ** 2
+        return self.typical(eta) if y is None or not self.raked else self.over_residuals(eta, own=own, y=y)
 
     def typical(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return averages over outcomes spread evenly over the range."""
