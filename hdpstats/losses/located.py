@@ -31,8 +31,8 @@ FAR = 1000.0
 EFFICIENT = 1.345
 """Huber's ``c`` over the residuals' standard deviation, for 95 % efficiency with normal errors."""
 
-NARROWEST, WIDEST = 0.05, 0.5
-"""Half-widths of quantiles over the residuals' standard deviation."""
+WIDEST = 0.5
+"""Largest half-width of quantiles over the residuals' standard deviation."""
 
 DECLARED = 1.0 / 40.0
 """Half-width of quantiles over the declared range, where no public outcome says more."""
@@ -347,7 +347,7 @@ class SmoothedQuantile(Located):
 @final
 @dataclass(frozen=True, slots=True)
 class QuantileOption(LossOption):
-    """The check loss of the ``q``-quantile, smoothed over a window of half-width ``width``.
+    r"""The check loss of the ``q``-quantile, smoothed over a window of half-width ``width``.
 
     Parameters
     ----------
@@ -355,8 +355,9 @@ class QuantileOption(LossOption):
         From 0.001 to 0.999.
     width
         In the outcome's unit. What is estimated is the quantile of the outcome plus uniform noise of that half-width.
-        By default it falls with the number of records, relative to the spread of public residuals; without public
-        outcomes it is a fortieth of the declared range.
+        By default it is the standard deviation of public residuals times :math:`((D + \log n) / n)^{0.4}`, at most a
+        half of it, for ``D`` coefficients and ``n`` records: what smoothing adds falls faster than standard errors.
+        Without public outcomes it is a fortieth of the declared range.
     """
 
     loss = "quantile"
@@ -380,8 +381,7 @@ class QuantileOption(LossOption):
             width = three_digits(DECLARED * (facts.upper - facts.lower) * facts.scale)
         elif width is None and facts.residuals is not None:
             n = max(facts.records, 2)
-            share = ((facts.coefficients + math.log(n)) / n) ** 0.4
-            share = min(max(share, NARROWEST), WIDEST)
+            share = min(((facts.coefficients + math.log(n)) / n) ** 0.4, WIDEST)
             width = max(three_digits(share * scale_of(facts.residuals) * facts.scale), least)
         elif width is not None and width < least:
             raise ArgumentError(

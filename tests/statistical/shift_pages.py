@@ -21,8 +21,9 @@ HEAD = [
     "second time, with the private rows themselves (no fit may know them) in place of the raked public ones: where "
     "intervals miss there too, the shift is not the reason. Coverage of 95 % intervals, mean over coefficients, the "
     "lowest, and each; *error*: the root mean squared error over that of the declined fits to the same data sets, mean "
-    "over coefficients; *width*: the median length of intervals over that of the oracle's, median over coefficients. "
-    "In brackets: Monte-Carlo standard errors.",
+    "over coefficients; *width*: the median length of intervals over that of the oracle's, median over coefficients; "
+    "*allowed*: what private-only intervals allow for weights of people, in standard errors, the largest of the "
+    "coefficients. In brackets: Monte-Carlo standard errors.",
     "",
     OF_THE_MODEL,
     "",
@@ -56,7 +57,7 @@ def lines_of(
 ) -> list[str]:
     """Return the table of a study; ``error_of`` names a coefficient whose error is shown by itself."""
     own = () if error_of is None else (f"error of {error_of[0]}",)
-    head = ("epsilon", "estimate", "fit", "mean", "lowest", "each coefficient", "error", *own, "width")
+    head = ("epsilon", "estimate", "fit", "mean", "lowest", "each coefficient", "error", *own, "width", "allowed")
     one = share_error(0.95, repeats)
     lines = [
         f"hdpstats {hdp.__version__}, {datetime.now(UTC):%Y-%m-%d}: {repeats:,} data sets; a coverage of 0.95 has a "
@@ -79,7 +80,8 @@ def lines_of(
                 cells.append(f"{whole:.2f} ({whole_error:.2f})")
                 if error_of is not None:
                     cells.append(f"{ratio[error_of[1]]:.2f} ({error[error_of[1]]:.2f})")
-                lines.append(row(*cells, f"{width:.2f}"))
+                allowed = np.sqrt(fits.allowed.mean(axis=0).max())
+                lines.append(row(*cells, f"{width:.2f}", f"{allowed:.2f}"))
     return [*lines, ""]
 
 
