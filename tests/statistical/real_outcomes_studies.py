@@ -6,13 +6,20 @@ trial as many rows are drawn with replacement, and fitted at every epsilon. Then
 * a private fit differs from the ordinary fit to the same rows by noise, and by what weights, caps and clips do;
 * the coefficients of the ordinary fit to all people are those that intervals should hold.
 
-The ordinary fits are R's ``lm``, ``glm``, ``rq`` or ``rlm`` (`fit_public`), to people who count as often as they were
+The ordinary fits are R's ``lm``, ``glm`` or ``rlm`` (`fit_public`), to people who count as often as they were
 drawn. Their standard errors, which hold for a wrong model as well, are the standard deviations of such fits to
 `RESAMPLED` other draws of `RESAMPLED_ROWS` rows, for other numbers of rows by the root of the number.
+
+**Medians.** A quantile's error depends on the density of outcomes near it. Where 300,000 rows are copies of 7,000
+people there is none: on the scale on which a quantile of so many rows varies, it goes from one person to the next. So
+rows of `BLURRED` kinds get normal noise of their own, `BLUR` standard deviations of the outcome: the population is that
+of 7,000 people with a smooth density about each. Its coefficients are those of `COPIES` copies of everybody, moved by
+normal quantiles. Their ordinary fit is statsmodels' ``QuantReg``.
 """
 
 import os
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, partial
@@ -20,6 +27,9 @@ from functools import cache, partial
 import numpy as np
 import pandas as pd
 import pytest
+import statsmodels.api as sm
+from scipy import stats
+from statsmodels.tools.sm_exceptions import IterationLimitWarning
 
 import hdpstats.api as hdp
 from hdpstats.records.estimate import Estimate
@@ -29,6 +39,14 @@ from tests.statistical.real_outcomes import COUNTED, FORMULAS, KINDS, NONE, popu
 
 RESAMPLED, RESAMPLED_ROWS = max(100, min(400, 4 * int(os.environ.get("HDPSTATS_SETS", "100")))), 30_000
 """Fewer resampled fits where ``HDPSTATS_SETS`` says so, but 100 at least."""
+
+
+BLURRED = ("median",)
+"""Kinds whose rows get noise of their own."""
+BLUR = 0.1
+"""Its standard deviation, over that of the outcome."""
+COPIES = 41
+"""How often everybody is in the population of such a kind."""
 
 
 @dataclass(frozen=True)
@@ -130,19 +148,45 @@ class Trial:
     seconds: float
 
 
-def ordinary(setting: Setting, times: np.ndarray) -> pd.Series:
-    """Return the coefficients of the ordinary fit to people who count so many times."""
+def ordinary(setting: Setting, times: np.ndarray, rows: pd.DataFrame | None = None) -> pd.Series:
+    """Return the coefficients of the ordinary fit to people who count so many times, or to blurred rows."""
     kind, of = KINDS[setting.kind], population(setting.data, setting.public)
+    formula = FORMULAS[setting.data, kind.outcome]
+    if rows is not None:
+        with warnings.catch_warnings():  # the last steps may alternate, by less than .001 standard errors
+            warnings.simplefilter("ignore", IterationLimitWarning)
+            return sm.QuantReg.from_formula(formula, rows).fit(q=0.5).params
     drawn = times > 0
     people = of.people[drawn].assign(**{COUNTED: times[drawn].astype(np.float64)})
     study = hdp.Study(public=people, schema=of.counted)
-    return kind.make(FORMULAS[setting.data, kind.outcome], study, weights=COUNTED).fit_public().params
+    return kind.make(formula, study, weights=COUNTED).fit_public().params
 
 
 @cache
 def of_all_people(setting: Setting) -> pd.Series:
     """Return the coefficients of the ordinary fit to all people."""
-    return ordinary(setting, np.ones(len(population(setting.data, setting.public).people)))
+    people = len(population(setting.data, setting.public).people)
+    if setting.kind not in BLURRED:
+        return ordinary(setting, np.ones(people))
+    every = np.arange(COPIES * people)
+    return ordinary(setting, COPIES * np.ones(people), blurred(setting, every % people, spread_evenly(every // people)))
+
+
+def spread_evenly(copy: np.ndarray) -> np.ndarray:
+    """Return the normal quantile of each of the copies 0, 1, ...."""
+    return stats.norm.ppf((copy + 0.5) / (copy.max() + 1))
+
+
+def blurred(setting: Setting, rows: np.ndarray, by: np.ndarray) -> pd.DataFrame:
+    """Return people's rows; where the kind is blurred, with outcomes moved by so many standard deviations of noise."""
+    of = population(setting.data, setting.public)
+    private = of.people.iloc[rows].reset_index(drop=True)
+    if setting.kind not in BLURRED:
+        return private
+    outcome = FORMULAS[setting.data, KINDS[setting.kind].outcome].partition(" ~ ")[0]
+    declared = of.columns[outcome]
+    moved = private[outcome] + BLUR * of.people[outcome].std() * by
+    return private.assign(**{outcome: moved.clip(declared.lower, declared.upper)})
 
 
 def drawn_times(setting: Setting, rows: int, seed: Sequence[int]) -> np.ndarray:
@@ -151,13 +195,19 @@ def drawn_times(setting: Setting, rows: int, seed: Sequence[int]) -> np.ndarray:
     return np.bincount(np.random.default_rng(seed).integers(0, people, rows), minlength=people)
 
 
+def drawn_rows(setting: Setting, times: np.ndarray, seed: Sequence[int]) -> tuple[pd.DataFrame, pd.Series]:
+    """Return rows of people who were drawn so many times, in random order, and the ordinary fit to them."""
+    rng = np.random.default_rng(seed)
+    rows = rng.permutation(np.repeat(np.arange(len(times)), times))
+    private = blurred(setting, rows, rng.standard_normal(len(rows)))
+    return private, ordinary(setting, times, private if setting.kind in BLURRED else None)
+
+
 def one_trial(number: int, setting: Setting) -> list[Trial]:
     """Draw rows, and fit them at every epsilon."""
-    of, target = population(setting.data, setting.public), of_all_people(setting)
+    target = of_all_people(setting)
     times = drawn_times(setting, setting.rows, [30, 1, setting.rows, number])
-    same = ordinary(setting, times)
-    rows = np.random.default_rng([30, 2, number]).permutation(np.repeat(np.arange(len(times)), times))
-    private = of.people.iloc[rows].reset_index(drop=True)
+    private, same = drawn_rows(setting, times, [30, 2, number])
     found = []
     for epsilon in setting.epsilons:
         start = time.process_time()
@@ -189,8 +239,9 @@ def without_noise(setting: Setting) -> pd.DataFrame:
     """
     of = population(setting.data, setting.public)
     times = np.bincount(np.arange(setting.rows) % len(of.people), minlength=len(of.people))
-    target, found = ordinary(setting, times), {}
-    private = of.people.iloc[np.arange(setting.rows) % len(of.people)].reset_index(drop=True)
+    every = np.arange(setting.rows)
+    private = blurred(setting, every % len(of.people), spread_evenly(every // len(of.people)))
+    target, found = ordinary(setting, times, private if setting.kind in BLURRED else None), {}
     with pytest.MonkeyPatch.context() as patch:
         known_noise.off(patch)
         for epsilon in setting.epsilons:
@@ -219,7 +270,8 @@ def _holds(limits: pd.DataFrame, target: pd.Series) -> list[bool]:
 
 def spread(number: int, setting: Setting) -> np.ndarray:
     """Return the ordinary estimate of rows that are drawn for standard errors."""
-    return ordinary(setting, drawn_times(setting, RESAMPLED_ROWS, [30, 3, number])).to_numpy()
+    times = drawn_times(setting, RESAMPLED_ROWS, [30, 3, number])
+    return drawn_rows(setting, times, [30, 5, number])[1].to_numpy()
 
 
 def ordinary_errors(setting: Setting, *, resampled: int = RESAMPLED) -> np.ndarray:
@@ -227,9 +279,9 @@ def ordinary_errors(setting: Setting, *, resampled: int = RESAMPLED) -> np.ndarr
     return np.std(together(partial(spread, setting=setting), range(resampled), chunksize=20), axis=0, ddof=1)
 
 
-def measured(setting: Setting, *, fits: int) -> list[list[Trial]]:
-    """Return trials of every epsilon of a setting."""
-    found = together(partial(one_trial, setting=setting), range(fits), chunksize=1)
+def measured(setting: Setting, *, fits: int, first: int = 0) -> list[list[Trial]]:
+    """Return trials of every epsilon of a setting, from the ``first`` on."""
+    found = together(partial(one_trial, setting=setting), range(first, first + fits), chunksize=1)
     return [list(each) for each in zip(*found, strict=True)]
 
 

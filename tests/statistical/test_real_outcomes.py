@@ -9,6 +9,10 @@ exceeded with the probability `ALARM` (one-sided, that of three normal errors) w
 it, and the more rarely the farther it is from it: with `FITS` fits a mean difference of 0.3 standard errors is found
 beyond with a probability of 1e-6, a coverage of 0.93 below with one of 1e-7. Draws have seeds, so that a study whose
 code has not changed finds the same again.
+
+**Defects that chance could hide.** With `FITS` fits the allowance for chance hides a mean coverage of .89. So a setting
+whose coverage is beyond its limits by less than that is fitted `MORE` times as often, and held against the same limits
+with what chance may do to so many fits.
 """
 
 import hashlib
@@ -19,6 +23,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 from scipy import stats
@@ -29,6 +34,7 @@ from hdpstats.results.plots import COLOURS, GREY
 from tests.statistical import real_outcomes, real_outcomes_studies
 from tests.statistical.real_outcomes import FORMULAS, KINDS, NONE
 from tests.statistical.real_outcomes_studies import (
+    BLUR,
     LARGE,
     MIDDLE,
     RESAMPLED,
@@ -37,6 +43,7 @@ from tests.statistical.real_outcomes_studies import (
     SMALL,
     Cell,
     Setting,
+    Trial,
     agreements,
     cell_of,
     measured,
@@ -49,6 +56,7 @@ pytestmark = pytest.mark.validate
 PAGE = Path(__file__).parents[2] / "vignettes" / "validation" / "real-outcomes.md"
 FITS = min(100, int(os.environ.get("HDPSTATS_SETS", "100")))
 """Fits for a line of the table; fewer where ``HDPSTATS_SETS`` says so."""
+MORE = 4
 ALARM = 0.00135
 ERRORS = 3.0
 """Monte-Carlo errors that a mean may be beyond its limit."""
@@ -98,15 +106,30 @@ def cells_of(setting: Setting, folder: Path) -> list[Cell]:
         return [Cell(**each) for each in json.loads(path.read_text(encoding="utf-8"))]
     errors = ordinary_errors(setting)
     alone = without_noise(setting)
-    cells = [
-        cell_of(setting, trials, errors, alone.loc[trials[0].epsilon].tolist())
-        for trials in measured(setting, fits=FITS)
-    ]
+    found = measured(setting, fits=FITS)
+    if any(doubtful(each) for each in cells_from(setting, found, errors, alone)):
+        more = measured(setting, fits=(MORE - 1) * FITS, first=FITS)
+        found = [[*before, *after] for before, after in zip(found, more, strict=True)]
+    cells = cells_from(setting, found, errors, alone)
     text = json.dumps([asdict(cell) for cell in cells])
     unfinished = path.with_suffix(".part")
     unfinished.write_text(text, encoding="utf-8")
     unfinished.rename(path)
     return cells
+
+
+def cells_from(setting: Setting, found: list[list[Trial]], errors: np.ndarray, alone: pd.DataFrame) -> list[Cell]:
+    """Return the cells of a setting's trials, one of each epsilon."""
+    return [cell_of(setting, trials, errors, alone.loc[trials[0].epsilon].tolist()) for trials in found]
+
+
+def doubtful(cell: Cell) -> bool:
+    """Return whether coverage is beyond its limits by no more than chance may do."""
+    low, high = COVERED_ON_AVERAGE
+    room = ERRORS * cell.covered_error
+    mean, least = float(np.mean(cell.covered)), round(min(cell.covered) * cell.fits)
+    average = low - room <= mean < low or high < mean <= high + room
+    return average or stats.binom.ppf(ALARM, cell.fits, COVERED) <= least < COVERED * cell.fits
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
@@ -173,7 +196,7 @@ five studies, with the outcomes that they had, are drawn with replacement: {smal
 {fits} times for a line, and each draw is fitted through the public API. Public rows are a trial of the same disease
 (gbsg for Rotterdam), or 500 people (colon: 200) taken out of the population: a random part, or a *shifted* one, where
 the odds of being public grow e-fold with a standard deviation of a covariate (age, in RAND the number of diseases).
-The *ordinary* fit is R's `lm`, `glm`, `rq` or `rlm`, for hazards `glm` on person-period rows.
+The *ordinary* fit is R's `lm`, `glm` or `rlm`, statsmodels' `QuantReg`, for hazards `glm` on person-period rows.
 [What weights do, how they vanish, and what remains](../explanation/row-weights.md).
 
 * *Bias*: the mean of (private - ordinary fit to the same rows), in reported standard errors; the largest of the
@@ -190,9 +213,12 @@ The *ordinary* fit is R's `lm`, `glm`, `rq` or `rlm`, for hazards `glm` on perso
 * *Seconds*: processor time of a fit.
 
 Chance may exceed limits: by {errors:g} Monte-Carlo errors, or as far as the binomial or the chi-square distribution
-goes with a probability of {alarm}. Medians are of an outcome with a little uniform noise of its own, which differ from
-those of `rq` to the same rows by more than privacy noise; the covariates of the public Hessian are cut, and its
-coefficients are others: the former hold no limit of noise, the latter none of bias, coverage and noise.
+goes with a probability of {alarm}. Where coverage is beyond a limit by less than chance may do in {first} fits, there
+are {more} times as many. Outcomes of medians have normal noise, {blur:g} of their standard deviation, a row: copies of
+a few thousand people have no density on the scale on which a median of {large:,} rows varies. What a private median
+estimates, that of the outcome with a little uniform noise of its own, differs from the ordinary one to the same rows by
+more than privacy noise; the covariates of the public Hessian are cut, and its coefficients are others: the former hold
+no limit of noise, the latter none of bias, coverage and noise.
 
 ![bias and coverage of all coefficients by model and number of rows](real-outcomes.png)
 
@@ -233,6 +259,9 @@ def page_of(found: dict[Setting, list[Cell]], *, rejected: float | None) -> str:
         widest=WIDEST,
         errors=ERRORS,
         alarm=ALARM,
+        first=FITS,
+        more=MORE,
+        blur=BLUR,
     )
     lines = [f"| {' | '.join(COLUMNS)} |", f"| {' | '.join(['---'] * len(COLUMNS))} |"]
     lines += [line_of(setting, cell) for setting, cells in found.items() for cell in cells]
