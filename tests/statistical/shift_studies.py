@@ -11,9 +11,7 @@ from functools import partial
 from typing import Final
 
 import numpy as np
-from scipy import stats
 
-import hdpstats.api as hdp
 from hdpstats.records.estimate import Estimate
 from tests.statistical.monte_carlo import together
 from tests.statistical.shift_designs import Data
@@ -27,36 +25,22 @@ Line = tuple[float, str, str]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Fits:
-    """Errors, lengths of 95 % intervals and whether these cover (repeats, p), of one estimate of many data sets.
-
-    ``allowed`` is the part of the private-only variance that allows for what weights of people do where the model is
-    not true (repeats, p). Pooling makes it no larger.
-    """
+    """Errors, lengths of 95 % intervals and whether these cover (repeats, p), of one estimate of many data sets."""
 
     errors: np.ndarray
     widths: np.ndarray
     covered: np.ndarray
-    allowed: np.ndarray
 
     @property
     def coverage(self) -> np.ndarray:
         """The share of intervals that cover (p,)."""
         return np.asarray(self.covered.mean(axis=0))
 
-    def covered_with_allowance(self, level: float) -> np.ndarray:
-        """Return how often intervals cover (p,) that would cover with ``level`` without the allowance.
-
-        Outcomes are drawn from the model here, so that weights move no coefficient: with the part ``a`` of the variance
-        errors have the variance ``1 - a`` in units of what is reported.
-        """
-        limit = stats.norm.ppf((1.0 + level) / 2.0) / np.sqrt(1.0 - self.allowed.mean(axis=0))
-        return np.asarray(2.0 * stats.norm.cdf(limit) - 1.0)
-
 
 def one_set(
     data: Data, epsilons: Sequence[float], *, mechanism: object
-) -> Iterator[tuple[Line, tuple[np.ndarray, np.ndarray, np.ndarray]]]:
-    """Yield the errors, limits less the truth and parts of allowances, (p,), (p, 2) and (p,), of estimates of a set."""
+) -> Iterator[tuple[Line, tuple[np.ndarray, np.ndarray]]]:
+    """Yield the errors and limits less the truth, (p,) and (p, 2), of one data set's estimates."""
     model = data.model()
     for epsilon in epsilons:
         declined = model.fit(epsilon=epsilon, mechanism=mechanism, describe=False)
@@ -68,7 +52,7 @@ def one_set(
                 estimate = getattr(found, name)
                 values = estimate.values if isinstance(estimate, Estimate) else estimate.params.to_numpy()
                 limits = estimate.conf_int().to_numpy() - data.truth[:, None]
-                yield (epsilon, name, reading), (values - data.truth, limits, allowed_part(found))
+                yield (epsilon, name, reading), (values - data.truth, limits)
 
 
 def simulate(
@@ -86,20 +70,13 @@ def simulate(
     return {line: _fits([each[line] for each in sets]) for line in sets[0]}
 
 
-def allowed_part(found: object) -> np.ndarray:
-    """Return the part of the private-only variance (p,) that is an allowance for weights; zeros for an oracle's."""
-    weights = found.facts.row_weights if isinstance(found, hdp.Result) else None
-    variance = np.asarray(found.private_only.bse) ** 2
-    return np.zeros(len(variance)) if weights is None else np.array(weights.allowance) ** 2 / variance
-
-
 def _numbers(
     draw: Callable[[int], Data], epsilons: Sequence[float], mechanism: object, seed: int
-) -> dict[Line, tuple[np.ndarray, np.ndarray, np.ndarray]]:
+) -> dict[Line, tuple[np.ndarray, np.ndarray]]:
     return dict(one_set(draw(seed), epsilons, mechanism=mechanism))
 
 
-def _fits(each: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> Fits:
-    errors, limits, allowed = (np.array(part) for part in zip(*each, strict=True))
+def _fits(each: Sequence[tuple[np.ndarray, np.ndarray]]) -> Fits:
+    errors, limits = (np.array(part) for part in zip(*each, strict=True))
     low, high = limits[:, :, 0], limits[:, :, 1]
-    return Fits(errors=errors, widths=high - low, covered=(low <= 0.0) & (high >= 0.0), allowed=allowed)
+    return Fits(errors=errors, widths=high - low, covered=(low <= 0.0) & (high >= 0.0))

@@ -55,7 +55,7 @@ SEVERAL = several_rows_studies.Scene(most=4, public=200, within=0.5, private=150
 
 def of_shift(draw, mechanism="objective"):
     found = shift_studies.one_set(draw(20_001), (LARGE,), mechanism=mechanism)
-    limits = [own for (_, _, reading), (_, own, _) in found if reading != "declined"]
+    limits = [own for (_, _, reading), (_, own) in found if reading != "declined"]
     return [(own[:, 0] <= 0) & (own[:, 1] >= 0) for own in limits]
 
 
