@@ -209,6 +209,9 @@ def _questions(rows, names):
         "hazard with entry": fit(lambda: hdpf.hazard("Surv(start, time, event) ~ x1", data=with_public, intervals=12)),
         "description": lambda: hdp.describe(with_public, ["x1", "k", "g", "many"], epsilon=1.0),
         "description of groups": lambda: hdp.describe(with_public, ["x1", "k", "g"], by="many", epsilon=1.0),
+        "description of correlations": lambda: hdp.describe(
+            with_public, ["x1", "x2", "k", "many"], epsilon=1.0, complete=True, correlations=True
+        ),
         "survival curves": lambda: hdpf.survfit("Surv(time, event) ~ many", data=with_public).fit(epsilon=1.0),
         "adjusted survival curves": lambda: hdpf.survfit(
             "Surv(time, event) ~ y", data=with_public, weighting=weighting

@@ -407,6 +407,11 @@ def sums_in_one_pass(query: DescriptionQuery) -> bool:
     return query.complete and query.groups == 1 and query.follow_up is None and query.rows is None
 
 
+def pairs_in_one_pass(query: DescriptionQuery) -> bool:
+    """Return whether pairs are summed in one pass where there are enough people: all have one row, in one group."""
+    return query.pairs is not None and query.groups == 1 and query.rows is None
+
+
 def sums_of(query: DescriptionQuery, people: DescribedPeople) -> IntArray:
     """Return the sums of all features in units, group by group: exact, in any order."""
 
@@ -429,7 +434,7 @@ def sums_of(query: DescriptionQuery, people: DescribedPeople) -> IntArray:
         else:
             sums += added(_of_value(column, people))
     sums += added(_of_times(query, people))
-    if query.pairs is not None and query.groups == 1 and people.rows is None and len(counted) >= SMALLEST_COMPILED:
+    if query.pairs is not None and pairs_in_one_pass(query) and len(counted) >= SMALLEST_COMPILED:
         sums += list(sums_of_pairs(people.cells, query.pairs, counted)[:, None])
     else:
         sums += added(_of_pairs(query, people))

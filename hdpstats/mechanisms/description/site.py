@@ -90,7 +90,7 @@ from typing import Final, final
 import numpy as np
 
 from hdpstats._base.caching import remembered
-from hdpstats._base.compiled import Loops
+from hdpstats._base.compiled import SMALLEST_COMPILED, Loops
 from hdpstats._base.errors import MechanismError, SchemaError, SiteError
 from hdpstats._base.typing import IntArray
 from hdpstats._base.work import Operations, sorting
@@ -98,7 +98,14 @@ from hdpstats.families.overlap_weights import weighting_design, weighting_work
 from hdpstats.formulas import Design
 from hdpstats.mechanisms.base import Prepared
 from hdpstats.mechanisms.description import UNITS, DescribedColumn, DescriptionQuery, DescriptionRelease
-from hdpstats.mechanisms.description.people import cells_of, follow_up_of, people_of, sums_in_one_pass, sums_of
+from hdpstats.mechanisms.description.people import (
+    cells_of,
+    follow_up_of,
+    pairs_in_one_pass,
+    people_of,
+    sums_in_one_pass,
+    sums_of,
+)
 from hdpstats.noise.discrete import TwoSidedGeometric
 from hdpstats.noise.distributions import box_variance
 from hdpstats.noise.exact import sqrt_up
@@ -161,7 +168,10 @@ class PreparedDescription(Prepared):
         people = Operations(steps=400.0, passes=(200.0 + 6.0 * len(query.names)) * rows, sorts=8.0 * sorting(rows))
         tables = len(query.with_cells) + 2.0
         looked_up = sum(sorting(rows, len(column.cuts) + 2) for column in query.with_cells)
-        sums = query.dimension * Operations(steps=40.0, passes=24.0 * rows + 4.0 * query.groups)
+        pairs = len(query.pairs.places) if query.pairs is not None and pairs_in_one_pass(query) else 0
+        by_itself = Operations(steps=40.0, passes=4.0 * query.groups)
+        sums = query.dimension * by_itself + (query.dimension - pairs) * Operations(passes=24.0 * rows)
+        sums = sums + pairs * Operations(passes=24.0 * min(rows, SMALLEST_COMPILED) + 6.0 * rows)
         if query.rows is not None:
             people = people + Operations(
                 steps=200.0, passes=(40.0 + 6.0 * len(query.names)) * rows, sorts=4.0 * sorting(rows)
