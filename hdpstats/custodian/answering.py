@@ -71,9 +71,10 @@ from hdpstats.custodian.serving import open_site, read_rows
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.timing import Overruns, Slots
 from hdpstats.exchange import ReleaseFile, RequestFile
+from hdpstats.exchange.longest_text import longest_text
 from hdpstats.exchange.questions import Question
 from hdpstats.exchange.release_file import CHARGED
-from hdpstats.exchange.weighted_people import CountingSite, longest_text
+from hdpstats.exchange.weighted_people import CountingSite
 from hdpstats.ledger import Ledger, SignatureError, SigningKey
 from hdpstats.privacy.budget import Spend, total
 from hdpstats.records.query import Query, Release
@@ -179,14 +180,19 @@ class AnsweringSite(CountingSite):
         try:
             with self.time.paused():
                 self._check_allowed(query, columns)
-                try:
-                    self._check_size(longest_text(query))
-                    self._slots.seconds(query, analyst=self._analyst)
-                except RequestRefused as refused:  # what was answered before is handed out all the same
-                    self._later = refused
         except RequestRefused as refused:
             self.refusal = _refusal(refused.code, **refused.numbers)
             raise self.refusal from None
+        self.check_later(query)
+
+    def check_later(self, query: Query) -> None:
+        """Charge nothing from now on where a later query is too large or takes too long, whatever is released."""
+        with self.time.paused():
+            try:
+                self._check_size(longest_text(query))
+                self._slots.seconds(query, analyst=self._analyst)
+            except RequestRefused as refused:  # what was answered before is handed out all the same
+                self._later = refused
 
     def _check_size(self, length: int) -> None:
         if length > self._limits.query:

@@ -41,7 +41,8 @@ from hdpstats.custodian.serving import files_of_rows, read_rows
 from hdpstats.custodian.settings import Limits, SiteSettings
 from hdpstats.custodian.timing import slot_of
 from hdpstats.exchange import RequestFile
-from hdpstats.exchange.weighted_people import CountingSite, longest_text
+from hdpstats.exchange.longest_text import longest_text
+from hdpstats.exchange.weighted_people import CountingSite
 from hdpstats.ledger import Ledger
 from hdpstats.mechanisms.registry import check_kind, columns_of, prepare, release_from_json
 from hdpstats.privacy.budget import NOTHING, Spend, decimal, total
@@ -123,13 +124,17 @@ class PreviewSite(CountingSite):
 
     def check_permitted(self, query: Query, columns: Collection[str]) -> None:
         """Note which columns a fit will need, and whether it is permitted."""
-        self._fitted.append(query)
-        self._note(query, columns, longest_text(query))
+        self._note(query, columns)
+        self.check_later(query)
 
-    def _note(self, query: Query, columns: Collection[str], length: int) -> None:
+    def check_later(self, query: Query) -> None:
+        """Note whether a later query may be too long, and what work it is."""
+        self._fitted.append(query)
+        self._too_large = self._too_large or longest_text(query) > self._limits.query
+
+    def _note(self, query: Query, columns: Collection[str]) -> None:
         self.columns |= set(columns)
         self.forbidden = self.forbidden or not self.permissions.allow(query, columns)
-        self._too_large = self._too_large or length > self._limits.query
 
     def expect(self, costs: tuple[Spend, ...]) -> None:
         """Take what each charge of the second of two questions costs."""
@@ -146,7 +151,8 @@ class PreviewSite(CountingSite):
         """Return what the ledger holds, or stop at what it does not."""
         check_kind(query)
         length = len(query.to_json().encode())
-        self._note(query, columns_of(query, self._facts), length)
+        self._note(query, columns_of(query, self._facts))
+        self._too_large = self._too_large or length > self._limits.query
         with self.time.paused():
             stored = self.ledger.stored(self._id(query), self._analyst)
         if self._too_large and (stored is None or length > self._limits.query):

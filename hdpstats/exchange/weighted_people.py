@@ -10,11 +10,10 @@ That is a function of public facts, whatever the weights are: parts of epsilon f
 numbers of people, and from public rows that nobody weighs. What another analyst has received decides nothing here.
 """
 
-import json
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Never, final
+from typing import Any, Never, final
 
 from hdpstats._base.errors import HdpError, SiteError
 from hdpstats._base.no_warnings import silence
@@ -28,23 +27,6 @@ from hdpstats.schema.schema import Schema
 from hdpstats.sites import Site, Study
 from hdpstats.sites.site import HeldData, SiteTerms
 from hdpstats.sites.study import site_facts_of, with_sites
-
-LONGEST_NUMBER: Final = 24
-"""Characters of a number of double precision in JSON, at most."""
-
-
-def longest_text(query: Query) -> int:
-    """Return how long the text of a query is at most, whatever the coefficients are that people are weighted by.
-
-    Every number of double precision may rest on them: knots and scales of weighted people do, too. Where nobody is
-    weighted, it is the length of the query.
-    """
-    text = query.to_json()
-    weighting = getattr(query, "weighting", None) or getattr(getattr(query, "model", None), "overlap", None)
-    numbers: list[str] = []
-    if weighting is not None:
-        json.loads(text, parse_float=numbers.append)
-    return len(text.encode()) + sum(LONGEST_NUMBER - len(number) for number in numbers)
 
 
 class CountingSite(Site):
@@ -86,6 +68,10 @@ class RehearsedSite(Site):
     def check_permitted(self, query: Query, columns: Any) -> None:
         """Refuse what the site is known to refuse."""
         self._site.check_permitted(query, columns)
+
+    def check_later(self, query: Query) -> None:
+        """Have the site look at a query that is asked later."""
+        self._site.check_later(query)
 
     def put_public(self, table: PublicTable) -> None:
         """Keep nothing."""
