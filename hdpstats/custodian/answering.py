@@ -71,11 +71,12 @@ from hdpstats.custodian.serving import open_site, read_rows
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.timing import Overruns, Slots
 from hdpstats.exchange import ReleaseFile, RequestFile
+from hdpstats.exchange.longest_text import longest_text
 from hdpstats.exchange.questions import Question
 from hdpstats.exchange.release_file import CHARGED
-from hdpstats.exchange.weighted_people import CountingSite, longest_text
+from hdpstats.exchange.weighted_people import CountingSite
 from hdpstats.ledger import Ledger, SignatureError, SigningKey
-from hdpstats.privacy.budget import total
+from hdpstats.privacy.budget import Spend, total
 from hdpstats.records.query import Query, Release
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
@@ -145,7 +146,7 @@ class AnsweringSite(CountingSite):
         self.answers: dict[str, tuple[Query, Release]] = {}
         self.refusal: BaseException | None = None
         self._later: RequestRefused | None = None
-        self._charges = 1
+        self._second: tuple[Spend, ...] | None = None
 
     @property
     def schema(self) -> Schema:
@@ -179,14 +180,19 @@ class AnsweringSite(CountingSite):
         try:
             with self.time.paused():
                 self._check_allowed(query, columns)
-                try:
-                    self._check_size(longest_text(query))
-                    self._slots.seconds(query, analyst=self._analyst)
-                except RequestRefused as refused:  # what was answered before is handed out all the same
-                    self._later = refused
         except RequestRefused as refused:
             self.refusal = _refusal(refused.code, **refused.numbers)
             raise self.refusal from None
+        self.check_later(query)
+
+    def check_later(self, query: Query) -> None:
+        """Charge nothing from now on where a later query is too large or takes too long, whatever is released."""
+        with self.time.paused():
+            try:
+                self._check_size(longest_text(query))
+                self._slots.seconds(query, analyst=self._analyst)
+            except RequestRefused as refused:  # what was answered before is handed out all the same
+                self._later = refused
 
     def _check_size(self, length: int) -> None:
         if length > self._limits.query:
@@ -196,9 +202,9 @@ class AnsweringSite(CountingSite):
         if not self._permissions.allow(query, columns):
             raise RequestRefused("forbidden")
 
-    def expect(self, charges: int) -> None:
-        """Take how many charges the second of two questions makes."""
-        self._charges = charges
+    def expect(self, costs: tuple[Spend, ...]) -> None:
+        """Take what each charge of the second of two questions costs."""
+        self._second = costs
 
     def received(self, query: Query) -> Release | None:
         """Return what the analyst has received of a query."""
@@ -262,16 +268,14 @@ class AnsweringSite(CountingSite):
         in_vain, others = self._check_in_vain(query)
         shared = self._site.received(query) is not None
         answered = [each for each, _ in self.answers.values()]
-        ledger = self._site.ledger
+        ledger, owed = self._site.ledger, owed_second(self._question, answered, self._second)
         if self._question.second is not None:
-            quote = self._site.quote(query, analyst=analyst)
-            second = owed_second(ledger, self._question, answered, charges=self._charges)
+            quote, second = self._site.quote(query, analyst=analyst), ledger.floor.charged_together(owed)
             charged = quote.cost + quote.ahead + second
             of_account = left_to_account(quote.cost, quote.ahead, second, shared=shared)
             if not affords_all(ledger, charged, analyst, of_account=of_account, besides=quote.cost.times(others)):
                 raise _refusal("insufficient-budget")
-        later = self._site.charges_ahead(query, analyst=analyst)
-        later += self._charges if self._question.owes_second(answered) else 0
+        later = self._site.charges_ahead(query, analyst=analyst) + len(owed)
         if not affords_quota(ledger.left(analyst), later, self._limits):
             raise _refusal("quota")
         self._costs.add(query, self._site.cost(query, analyst=analyst), charged=True)

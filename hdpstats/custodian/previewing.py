@@ -41,7 +41,8 @@ from hdpstats.custodian.serving import files_of_rows, read_rows
 from hdpstats.custodian.settings import Limits, SiteSettings
 from hdpstats.custodian.timing import slot_of
 from hdpstats.exchange import RequestFile
-from hdpstats.exchange.weighted_people import CountingSite, longest_text
+from hdpstats.exchange.longest_text import longest_text
+from hdpstats.exchange.weighted_people import CountingSite
 from hdpstats.ledger import Ledger
 from hdpstats.mechanisms.registry import check_kind, columns_of, prepare, release_from_json
 from hdpstats.privacy.budget import NOTHING, Spend, decimal, total
@@ -92,7 +93,7 @@ class PreviewSite(CountingSite):
         self._fitted: list[Query] = []
         self.forbidden = self._too_large = False
         self.answered: list[Query] = []
-        self.charges = 1
+        self.second: tuple[Spend, ...] | None = None
 
     @property
     def schema(self) -> Schema:
@@ -123,17 +124,21 @@ class PreviewSite(CountingSite):
 
     def check_permitted(self, query: Query, columns: Collection[str]) -> None:
         """Note which columns a fit will need, and whether it is permitted."""
-        self._fitted.append(query)
-        self._note(query, columns, longest_text(query))
+        self._note(query, columns)
+        self.check_later(query)
 
-    def _note(self, query: Query, columns: Collection[str], length: int) -> None:
+    def check_later(self, query: Query) -> None:
+        """Note whether a later query may be too long, and what work it is."""
+        self._fitted.append(query)
+        self._too_large = self._too_large or longest_text(query) > self._limits.query
+
+    def _note(self, query: Query, columns: Collection[str]) -> None:
         self.columns |= set(columns)
         self.forbidden = self.forbidden or not self.permissions.allow(query, columns)
-        self._too_large = self._too_large or length > self._limits.query
 
-    def expect(self, charges: int) -> None:
-        """Take how many charges the second of two questions makes."""
-        self.charges = charges
+    def expect(self, costs: tuple[Spend, ...]) -> None:
+        """Take what each charge of the second of two questions costs."""
+        self.second = costs
 
     def received(self, query: Query) -> Release | None:
         """Return what the analyst has received of a query."""
@@ -146,7 +151,8 @@ class PreviewSite(CountingSite):
         """Return what the ledger holds, or stop at what it does not."""
         check_kind(query)
         length = len(query.to_json().encode())
-        self._note(query, columns_of(query, self._facts), length)
+        self._note(query, columns_of(query, self._facts))
+        self._too_large = self._too_large or length > self._limits.query
         with self.time.paused():
             stored = self.ledger.stored(self._id(query), self._analyst)
         if self._too_large and (stored is None or length > self._limits.query):
@@ -280,6 +286,11 @@ class Preview:
     costs: RequestCosts
     vain: Mapping[str, int]
     besides: Mapping[str, int]
+
+    @property
+    def owed(self) -> tuple[Spend, ...]:
+        """What each charge of the second of two questions costs by its proof, where all of that is to be asked yet."""
+        return owed_second(self.request.question, self.site.answered, self.site.second)
 
     def cost(self) -> tuple[Spend, Spend]:
         """Return what the first query is charged and what lies ahead of it, or nothing where none is asked."""
@@ -432,7 +443,9 @@ def _costs(found: Preview) -> list[str]:
     except HdpError as error:
         return [*before, f"would be refused: {str(error)[:LONGEST_ERROR]}"]
     kind = found.met.kind.partition("/")[0]
+    second = site.ledger.floor.charged_together(found.owed)
     later = f"; its later queries {ahead}" if ahead.epsilon or ahead.mu_squared else ""
+    later += "" if second == NOTHING else f"; the second part {second}"
     lines = [*before, f"would be charged {cost} for the first query ({kind}){later}"]
     name, shared = query_sha256(found.met), site.is_shared(found.met)
     again, besides = found.vain.get(name, 0), cost.times(found.besides.get(name, 0))
@@ -456,7 +469,6 @@ def _costs(found: Preview) -> list[str]:
     caps, stopped = site.caps()
     if stopped:  # which is said with what is left
         return lines
-    second = owed_second(site.ledger, found.request.question, site.answered, charges=site.charges)
     of_account = left_to_account(cost, ahead, second, shared=shared)
     if not affords_all(
         site.ledger, together + second, found.analyst, of_account=of_account, besides=besides, caps=caps
@@ -496,8 +508,7 @@ def _beyond_limits(settings: SiteSettings, found: Preview, prices: Prices | None
     lines = []
     left = site.ledger.left(found.analyst, limits_of(settings))
     try:
-        later = site.charges_ahead(met) + (site.charges if found.request.question.owes_second(site.answered) else 0)
-        if not affords_quota(left, later, settings.limits):
+        if not affords_quota(left, site.charges_ahead(met) + len(found.owed), settings.limits):
             lines.append("would be refused: more charges, or more to store, than limits: charges_each, stored_each")
         for work in site.works(met):
             slot_of(work, settings.timing, measured() if prices is None else prices)

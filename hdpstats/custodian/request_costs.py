@@ -5,8 +5,9 @@ other sites released, and files of theirs that are forged, or changed between ex
 query is written down durably before it is charged: one line of JSON in ``site.request-costs.jsonl`` beside the other
 state, with the request, the analyst, the account, the data set and its version, the terms that the site holds it under
 (by which a ledger knows a release too), and the query's cost by its proof. All of them together never cost more than
-the request says (`hdpstats.exchange.questions.Question.most`), whoever carries it and however often. A request that was
-used up so is written anew, with another ``replicate``.
+the request says (`hdpstats.exchange.questions.Question.most`), whoever carries it and however often; what is charged is
+each of these costs rounded up, to the ledger's floor at least. A request that was used up so is written anew, with
+another ``replicate``.
 
 A line is on the disk as a whole before its query is charged (`hdpstats.custodian.files.append_to` returns). So a last
 line that was not written to its end, as the power was cut, is of a query that was not charged then: it counts for
@@ -216,7 +217,8 @@ def left_to_account(cost: Spend, ahead: Spend, second: Spend, *, shared: bool) -
     Parameters
     ----------
     cost, ahead, second
-        What the query is charged, what it says that lies ahead of it, and what a second question is (`owed_second`).
+        What the query is charged, what it says that lies ahead of it, and what a second question is (`owed_second`),
+        each charge rounded up to the floor.
     shared
         Whether the query was released to somebody else: then the account is not charged for it. What follows it is
         taken to be new, as nothing tells that does not rest on what was released; once no second question is owed, the
@@ -227,11 +229,14 @@ def left_to_account(cost: Spend, ahead: Spend, second: Spend, *, shared: bool) -
     return NOTHING if second == NOTHING else ahead + second
 
 
-def owed_second(ledger: Ledger, asked: Question, answered: Iterable[Query], *, charges: int) -> Spend:
-    """Return what the second of two questions is charged at most, in so many charges; nothing once the first ended."""
+def owed_second(asked: Question, answered: Iterable[Query], expected: tuple[Spend, ...] | None) -> tuple[Spend, ...]:
+    """Return what each charge of the second of two questions costs by its proof; nothing once the first ended.
+
+    That is what a rehearsal ``expected``; where there was none, the question is taken to make one charge.
+    """
     if asked.second is None or not asked.owes_second(answered):
-        return NOTHING
-    return ledger.charged(Spend(asked.second)) + Spend(ledger.floor.epsilon).times(charges - 1)
+        return ()
+    return (Spend(asked.second),) if expected is None else expected
 
 
 def affords_all(

@@ -5,20 +5,21 @@ without it. So the second is *rehearsed* before the first is charged, with weigh
 that are not known yet (`hdpstats.models.propensity.PropensityRequest.stand_in`): the analyst's own code runs until it
 asks the sites. What public facts refuse is refused then, and so is what a site says that it would refuse.
 
-A site that answers request files is told how many charges the second question makes (`CountingSite`): a function of
-public facts. What another analyst has received decides nothing here.
+A site that answers request files is told what each charge of the second question costs by its proof (`CountingSite`).
+That is a function of public facts, whatever the weights are: parts of epsilon follow from what is declared, from the
+numbers of people, and from public rows that nobody weighs. What another analyst has received decides nothing here.
 """
 
-import json
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Never, final
+from typing import Any, Never, final
 
 from hdpstats._base.errors import HdpError, SiteError
 from hdpstats._base.no_warnings import silence
 from hdpstats.mechanisms.registry import prepare
 from hdpstats.models.propensity import PropensityRequest
+from hdpstats.privacy.budget import Spend, total
 from hdpstats.records.query import Query
 from hdpstats.results.propensity import Weighting
 from hdpstats.schema.public import PublicTable
@@ -27,30 +28,13 @@ from hdpstats.sites import Site, Study
 from hdpstats.sites.site import HeldData, SiteTerms
 from hdpstats.sites.study import site_facts_of, with_sites
 
-LONGEST_NUMBER: Final = 24
-"""Characters of a number of double precision in JSON, at most."""
-
-
-def longest_text(query: Query) -> int:
-    """Return how long the text of a query is at most, whatever the coefficients are that people are weighted by.
-
-    Every number of double precision may rest on them: knots and scales of weighted people do, too. Where nobody is
-    weighted, it is the length of the query.
-    """
-    text = query.to_json()
-    weighting = getattr(query, "weighting", None) or getattr(getattr(query, "model", None), "overlap", None)
-    numbers: list[str] = []
-    if weighting is not None:
-        json.loads(text, parse_float=numbers.append)
-    return len(text.encode()) + sum(LONGEST_NUMBER - len(number) for number in numbers)
-
 
 class CountingSite(Site):
-    """A site that wants to know how many charges the second question makes."""
+    """A site that wants to know what the second question costs."""
 
     @abstractmethod
-    def expect(self, charges: int) -> None:
-        """Take how many they are, before the first question is asked."""
+    def expect(self, costs: tuple[Spend, ...]) -> None:
+        """Take what each of its charges costs by its proof, before the first question is asked."""
 
 
 @final
@@ -85,6 +69,10 @@ class RehearsedSite(Site):
         """Refuse what the site is known to refuse."""
         self._site.check_permitted(query, columns)
 
+    def check_later(self, query: Query) -> None:
+        """Have the site look at a query that is asked later."""
+        self._site.check_later(query)
+
     def put_public(self, table: PublicTable) -> None:
         """Keep nothing."""
 
@@ -94,13 +82,14 @@ class RehearsedSite(Site):
         raise SiteError("this is a rehearsal, in which nothing is answered")
 
 
-def rehearse(study: Study, ask: Callable[[Study], object]) -> dict[str, int]:
+def rehearse(study: Study, ask: Callable[[Study], object]) -> dict[str, tuple[Spend, ...]]:
     """Ask a study until its sites would answer, and raise what it refuses by then; nothing is charged.
 
     Returns
     -------
     dict
-        How many charges each site makes: for the query that it is asked first, and what that says lies ahead of it.
+        What each charge costs at a site that is asked: for the query that it is asked first, and what that says lies
+        ahead of it.
 
     Raises
     ------
@@ -115,14 +104,14 @@ def rehearse(study: Study, ask: Callable[[Study], object]) -> dict[str, int]:
         if not any(site.asked for site in rehearsed.values()):
             raise
     public = {} if study.public is None else {study.public.sha256: study.public}
-    charges = dict.fromkeys(rehearsed, 1)
+    costs: dict[str, tuple[Spend, ...]] = {}
     for name, site in rehearsed.items():
         facts = replace(site_facts_of(study, site.records), public=public)
         for query in site.asked:
             prepared = prepare(query, facts)
             site.check_permitted(query, prepared.needs)
-            charges[name] = max(charges[name], 1 + len(prepared.ahead))
-    return charges
+            costs[name] = max(costs.get(name, ()), (total(prepared.events), *prepared.ahead), key=len)
+    return costs
 
 
 @final
@@ -165,9 +154,9 @@ class OfWeightedPeople:
         study = self.propensity.study
         with silence():
             standing = self.propensity.stand_in()
-        charges = rehearse(study, lambda tried: self.ask(self.open(tried, standing), own))
+        costs = rehearse(study, lambda tried: self.ask(self.open(tried, standing), own))
         for name, site in study.sites.items():
-            if isinstance(site, CountingSite):
-                site.expect(charges[name])
+            if isinstance(site, CountingSite) and name in costs:
+                site.expect(costs[name])
         first = self.propensity.release(spent["propensity_epsilon"], **shared)
         return self.ask(self.open(study, first.weights("overlap")), own)

@@ -124,6 +124,9 @@ def ask_rounds(
     answered: list[Mapping[str, Given]] = []
     missing: list[Missing] = []
     while isinstance(step := advance(asked, answered), Mapping):
+        if not asked:
+            for name in (name for name, query in step.items() if query.ahead):
+                study.sites[name].check_later(step[name])
         given = ask(study, step, round=len(asked) + 1)
         asked.append(step)
         answered.append({name: of_kind(release, kind) for name, release in given.releases.items()})

@@ -248,7 +248,9 @@ def _queries_before(
     ahead, count, description = (total(prepared.events), *prepared.ahead), None, None
     if site.averages is not None:
         description = site.averages.query(site.for_averages, ahead=ahead, replicate=request.replicate)
-        ahead = (total(prepare(description, site_facts).events), *ahead)
+        prepared = prepare(description, site_facts)
+        study.sites[name].check_later(description)
+        ahead = (total(prepared.events), *ahead)
     if site.for_count:
         may_lack = request.describe and study.schema.leaves_out(spec.needs)
         count = CountQuery(

@@ -218,6 +218,14 @@ class Site(ABC):
             The custodian does not permit it.
         """
 
+    def check_later(self, query: Query) -> None:  # noqa: B027  (nothing is known of it, unless it is said)
+        """Take a query that is asked once something else was charged, or one that differs from it in numbers alone.
+
+        A site that looks at its length and time refuses the charge before it where these are too large. A fit calls it
+        with what describes its people, and with the first of several rounds; its own query it gives to
+        `check_permitted`.
+        """
+
     @abstractmethod
     def put_public(self, table: PublicTable) -> None:
         """Hand over public rows that later queries name by their SHA-256; the same ones again change nothing.

@@ -1,6 +1,7 @@
 """Requests about people who are weighted by a propensity model: both parts in one exchange, at the cost of both."""
 
 import json
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -111,7 +112,7 @@ def test_a_dry_run_says_what_each_part_costs(place):
         "two parts: the propensity model 'y ~ x + g' for at most epsilon 0.25, then logit of people weighted by it for "
         "at most epsilon 1; a part that was released before costs nothing"
     ) in words
-    assert "in all it may cost epsilon = 1.25, delta = 0" in words
+    assert "; the second part epsilon = 1, delta = 0\nin all it may cost epsilon = 1.25, delta = 0" in words
     assert "reads of each person: event, g, x, y" in words
     assert place.spent == 0
     place.ask(*QUESTIONS["effect"])
@@ -175,6 +176,38 @@ def test_each_charge_of_a_hidden_number_of_people_is_at_least_the_floor(tmp_path
     with pytest.raises(hdp.InsufficientBudget):
         place.answer()
     assert place.spent == 0
+
+
+@pytest.mark.parametrize(("hidden", "epsilon"), [(False, 1), (True, 1), (True, 0.004)])
+@pytest.mark.parametrize("question", WEIGHTED)
+def test_a_cap_of_what_a_request_is_charged_suffices_and_a_smaller_one_does_not(tmp_path, question, hidden, epsilon):
+    """A second part is charged its epsilon where no charge of it is below the floor of 0.0001, else more."""
+    entries, study = (OF_HIDDEN, OFFLINE) if hidden else ({}, STUDY)
+    kind, what, options = WEIGHTED[question]
+    folders = [tmp_path / name for name in ("any", "less", "exact")]
+    [folder.mkdir() for folder in folders]
+
+    def of(folder, **more):
+        place = Place(folder, **entries, **more)
+        place.ask(kind, what, options | {"epsilon": epsilon}, study)
+        return place
+
+    place = of(folders[0])
+    place.answer()
+    amounts = [Fraction(str(each)) for each in place.ledger.history()["epsilon"]]
+    charged = sum(amounts)
+    assert (charged == 1 + Fraction(str(epsilon))) == (min(amounts) > Fraction(1, 10**4))
+    less, exact = (
+        of(folder, analysts={"ann": EVERYTHING | {"epsilon": float(cap)}})
+        for folder, cap in zip(folders[1:], (charged - Fraction(1, 10**9), charged), strict=True)
+    )
+    assert "would be refused: more than is left" in preview(less.settings, less.request)
+    with pytest.raises(hdp.InsufficientBudget):
+        less.answer()
+    assert less.spent == 0
+    assert "would be refused" not in preview(exact.settings, exact.request)
+    exact.answer()
+    assert exact.ledger.spent_by("ann").epsilon == charged
 
 
 def test_an_account_without_the_second_part_is_asked_where_another_has_the_propensity_model(tmp_path):
