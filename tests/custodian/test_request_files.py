@@ -419,11 +419,51 @@ def test_a_forged_file_is_refused_or_read_and_nothing_else(place):
     assert refused > 30
 
 
-def test_rows_of_a_csv_file_are_counted_as_they_are_read(tmp_path):
+@pytest.mark.parametrize(
+    ("content", "rows"),
+    [
+        (b'x,g\n1,"a\nb"\n\n2,c\n', 3),
+        (b"x,g\n1," + b"a" * 140_000 + b"\n2,b\n", 2),  # more than Python's own reader takes of a cell
+        (b"x,g\n1,a\x00b\n2,\x00\n", 2),
+        (b"x,g\r1,a\r2,b\r", 2),
+        (b"\xef\xbb\xbfx,g\r\n1,a\r\n\r\n", 2),
+        (b'x,g\n1,a"b\n2,"b"c\n', 2),
+        (b'x,g\n1,"a\n2,b\n3,c\n', None),  # a quote without an end
+        (b"x,g\n1,\xff\n2,b\n", None),
+        (b"x,g\n1,a\n2,b,c\n", None),
+        (b"x,g\n", 0),
+        (b"\nx,g\n1,a\n", None),
+    ],
+)
+def test_rows_of_a_csv_file_are_counted_as_they_are_read(tmp_path, content, rows):
     place = Place(tmp_path, data="rows.csv")
     file = tmp_path / "rows.csv"
-    file.write_text('x,g\n1,"a\nb"\n\n2,c\n')
-    assert previewing.number_of_rows(place.settings) == len(serving.read_rows(file)) == 3
+    file.write_bytes(content)
+    for count in (previewing.number_of_rows, lambda settings: len(serving.private_rows(settings))):
+        if rows is None:
+            with pytest.raises(hdp.ArgumentError, match="data"):
+                count(place.settings)
+        else:
+            assert count(place.settings) == rows
+
+
+@pytest.mark.parametrize("cell", ["short", "a" * 140_000])
+def test_no_long_cell_decides_whether_a_request_is_looked_at_approved_and_answered(tmp_path, cell):
+    place = Place(tmp_path, data="rows.csv", requests={"approval": "required"})
+    PRIVATE.assign(remark=["x"] * (len(PRIVATE) - 1) + [cell]).to_csv(tmp_path / "rows.csv", index=False)
+    (tmp_path / "rows.csv").chmod(0o600)
+    place.ask(*SIMPLE)
+    assert f"people {len(PRIVATE)};" in preview(place.settings, place.request)
+    place.answer(by="Dr Bos")
+    assert (place.spent, ReleaseFile.read(place.release).facts.records) == (0.5, len(PRIVATE))
+
+
+def test_a_request_that_nobody_approved_is_refused_before_rows_are_read(tmp_path):
+    place = Place(tmp_path, data="rows.csv", requests={"approval": "required"})
+    (tmp_path / "rows.csv").write_bytes(b"x,g\n1,\xff\n")
+    place.ask(*SIMPLE)
+    with pytest.raises(approvals.NotApproved, match="who approves"):
+        place.answer()
 
 
 @pytest.mark.parametrize(
