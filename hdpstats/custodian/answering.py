@@ -521,17 +521,16 @@ class Exchange:
         return approval_of(self.settings, self._site, sha256, analyst)
 
     def was_charged(self, sha256: str, analyst: str) -> bool:
-        """Whether a query of a request was charged at these data, in whatever exchange, as its costs say.
-
-        They are written down before the charge: of a process that ended between the two they say so, too.
+        """Whether a query of a request was charged, in whatever exchange (`RequestCosts.was_charged`).
 
         Raises
         ------
-        StateError
-            Its costs cannot be read.
+        LedgerError
+            Its costs (`StateError`) or the ledger cannot be read.
         """
         most, terms = self.ledger.budget, self._site.terms  # nothing is added
-        return bool(RequestCosts(self.settings, self.ledger, sha256, analyst, most=most, terms=terms).charged)
+        costs = RequestCosts(self.settings, self.ledger, sha256, analyst, most=most, terms=terms)
+        return costs.was_charged(self.ledger)
 
     def facts(self, asked: RequestFile) -> ReleaseFile:
         """Return a file without answers, for a request that several sites answer: the public facts about this one."""

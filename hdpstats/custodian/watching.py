@@ -423,8 +423,8 @@ class Watch:
 
         Raises
         ------
-        StateError
-            The costs of its queries cannot be read.
+        LedgerError
+            The costs of its queries (`StateError`) or the ledger cannot be read.
         """
         log.write(request="file", found=file.name[:100], folder=file.folder, analyst=analyst, refused=code, why=why)
         if not analyst:

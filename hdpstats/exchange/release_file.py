@@ -194,9 +194,10 @@ def refusal_json(request_sha256: str, code: str, facts: Mapping[str, object]) ->
 
 
 CHARGED_BEFORE: Final = (
-    "But a query of this request was charged, and stays charged: what was released of it the same request gets for "
-    "nothing once the rest may be answered. The propensity model of weighted people is had alone, by a request "
-    "`propensity` of the same formula, epsilon and replicate, which costs nothing"
+    "But a query of this request was charged, and stays charged: what was released of it, the same request gets for "
+    "nothing at the same version of the data and under the same terms, once the rest may be answered. The propensity "
+    "model of weighted people is had alone there, by a request `propensity` of the same formula, epsilon and "
+    "replicate, which costs nothing"
 )
 """What is said of a refusal of a request that was charged."""
 
