@@ -72,7 +72,7 @@ from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.timing import Overruns, Slots
 from hdpstats.exchange import ReleaseFile, RequestFile
 from hdpstats.exchange.questions import Question
-from hdpstats.exchange.release_file import CHARGED
+from hdpstats.exchange.release_file import CHARGED, CHARGED_BEFORE, QUERY_CHARGED
 from hdpstats.exchange.weighted_people import CountingSite, longest_text
 from hdpstats.ledger import Ledger, SignatureError, SigningKey
 from hdpstats.privacy.budget import total
@@ -220,6 +220,12 @@ class AnsweringSite(CountingSite):
             raise
         return release
 
+    def was_charged(self) -> bool:
+        """Whether a query of the request was charged, in this exchange or an earlier one, as far as anything tells."""
+        with suppress(HdpError):
+            return self._costs.was_charged(self._site.ledger)
+        return False
+
     def _answered(self, query: Query) -> Release:
         written = query.to_json().encode()
         self._check_size(len(written))
@@ -322,19 +328,28 @@ FIRST_CHARGED: Final = (
 """What is said where the second part of a request is refused after the first was charged."""
 
 
-def _with_first(refusal: BaseException, question: Question, site: "AnsweringSite") -> BaseException:
-    """Return a refusal, which says whether an earlier query was charged, and what of the first of two questions."""
+def _with_charges(refusal: BaseException, question: Question, site: "AnsweringSite") -> BaseException:
+    """Return a refusal, which says whether the request was charged, now or before, and what of the first question.
+
+    Of one that comes again it says so where the request has answers in this exchange.
+    """
     asked = [query for query, _ in site.answers.values()]
-    if not asked or not isinstance(refusal, HdpError):
+    if not isinstance(refusal, HdpError) or not (asked or (not comes_again(refusal) and site.was_charged())):
         return refusal
-    is_of_second = question.second is not None and not question.owes_second(asked)
-    words = f"{refusal}. {FIRST_CHARGED}" if is_of_second else str(refusal)
-    return type(refusal)(words, **refusal.facts | {CHARGED: True})
+    words = QUERY_CHARGED if question.second is None else CHARGED_BEFORE
+    if asked and question.second is not None and not question.owes_second(asked):
+        words = FIRST_CHARGED
+    return type(refusal)(f"{refusal}. {words}", **refusal.facts | {CHARGED: True})
 
 
 def is_of_site(error: HdpError) -> bool:
     """Whether the site's ledger or another file of its state cannot be used now, which is no fault of a request."""
     return isinstance(error, LedgerError) and not isinstance(error, SignatureError)
+
+
+def comes_again(error: HdpError) -> bool:
+    """Whether an error refuses no request: somebody may approve it, or the site can answer later."""
+    return is_of_site(error) or isinstance(error, NotApproved)
 
 
 def _fault(error: BaseException | None) -> Exception | None:
@@ -412,7 +427,7 @@ def counting_ends(settings: SiteSettings, sha256: str, analyst: str, *, most: fl
         after = under_way
         raise
     except HdpError as error:
-        if not (is_of_site(error) or isinstance(error, NotApproved)):
+        if not comes_again(error):
             after = answered
         raise
     finally:
@@ -602,11 +617,11 @@ class Exchange:
                 if fault is None and not isinstance(error, MemoryError):  # the code's own is as any failure of it
                     fault = _fault(error)
                 if fault is not None:
-                    raise _with_first(fault, asked.question, answering) from None
+                    raise _with_charges(fault, asked.question, answering) from None
                 stopped = self._stopped(error, asked, answering)
             if answering.refusal is not None:  # which a study of several sites goes on without
                 refusal = _fault(answering.refusal) or answering.refusal
-                raise _with_first(refusal, asked.question, answering)
+                raise _with_charges(refusal, asked.question, answering)
         if stopped and len(answering.answers) < (before() or 0):
             raise FewerAnswers(f"{stopped}. The file of an earlier answer to this request has more, and stays as it is")
         if not stopped:
@@ -626,7 +641,7 @@ class Exchange:
         if isinstance(error, HdpError):
             too_long = error.facts.get("code") == "too-long"
             if not answering.answers or (too_long and answering.refusal is not None):
-                raise _with_first(
+                raise _with_charges(
                     error, asked.question, answering
                 ) from None  # else reading the release file raises the same: it is about what was released
             if too_long:  # whether more would be asked is not known

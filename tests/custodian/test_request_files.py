@@ -20,7 +20,7 @@ from hdpstats.exchange.questions import Question
 from hdpstats.ledger import SigningKey
 from hdpstats.records import codec
 from hdpstats.schema.table import PrivateTable
-from tests.custodian.asked_by_files import PRICES, QUESTIONS, SIMPLE, Place, Seen, write_whole
+from tests.custodian.asked_by_files import PRICES, QUESTIONS, SIMPLE, Place, Seen, killed, with_entries, write_whole
 from tests.custodian.institution import EVERYTHING
 from tests.custodian.people import PRIVATE, PUBLIC, SCHEMA
 
@@ -456,6 +456,51 @@ def test_no_long_cell_decides_whether_a_request_is_looked_at_approved_and_answer
     assert f"people {len(PRIVATE)};" in preview(place.settings, place.request)
     place.answer(by="Dr Bos")
     assert (place.spent, ReleaseFile.read(place.release).facts.records) == (0.5, len(PRIVATE))
+
+
+CHARGED_ALONE = re.compile(
+    ".*But a query of this request was charged, and stays charged: [^`]*once the rest may be answered", re.DOTALL
+)
+"""What is said of a request that asks about nobody who is weighted."""
+
+
+def test_a_refusal_after_a_charge_of_the_request_says_so(tmp_path, monkeypatch):
+    place = Place(tmp_path, analysts={"ann": EVERYTHING | {"epsilon": 1.2}})
+    place.ask(*QUESTIONS["logit"])  # in two charges
+    answered = AnsweringSite.answer
+
+    def then_used_up(self, query):
+        release = answered(self, query)
+        hdp.describe(hdp.Study(private=Seen(self._site)), ["x"], epsilon=0.5)
+        return release
+
+    with monkeypatch.context() as patched:
+        patched.setattr(AnsweringSite, "answer", then_used_up)
+        with pytest.raises(hdp.InsufficientBudget, match="Nothing was charged for it: ") as caught:
+            place.answer()
+    assert CHARGED_ALONE.fullmatch(str(caught.value))
+    assert (caught.value.facts["charged_before"], len(place.ledger.history())) == (True, 2)
+
+
+@pytest.mark.parametrize("question", ["logit", "effect"])
+def test_a_refusal_says_what_an_earlier_exchange_was_charged(tmp_path, question):
+    place = Place(tmp_path, analysts={"ann": EVERYTHING})
+    place.ask(*QUESTIONS[question])
+    few = EVERYTHING | {"columns": ["time"]}
+    with_entries(place, analysts={"ann": few})
+    with pytest.raises(hdp.SiteError, match="does not permit") as caught:
+        place.answer()
+    assert "was charged, and" not in str(caught.value)
+    assert "charged_before" not in caught.value.facts
+    with_entries(place, analysts={"ann": EVERYTHING})
+    killed(place.answer)
+    assert place.spent > 0
+    with_entries(place, analysts={"ann": few})
+    with pytest.raises(hdp.SiteError, match="does not permit") as caught:
+        place.answer()
+    assert bool(CHARGED_ALONE.fullmatch(str(caught.value))) is (question == "logit")
+    assert ("had alone there, by a request `propensity`" in str(caught.value)) is (question == "effect")
+    assert caught.value.facts["charged_before"] is True
 
 
 def test_a_request_that_nobody_approved_is_refused_before_rows_are_read(tmp_path):
