@@ -349,6 +349,7 @@ def _init(arguments: argparse.Namespace) -> None:
 
 def _show_site(arguments: argparse.Namespace) -> None:
     custodian, settings = _settings(arguments)
+    custodian.protect_process()
     print(custodian.overview(settings, requests=arguments.requests, everything=arguments.all))
 
 
@@ -375,6 +376,7 @@ def _answer(arguments: argparse.Namespace) -> None:
     if arguments.dry_run:
         if arguments.approve is not None:
             raise ArgumentError("approve must be left out with --dry-run, which approves nothing", argument="approve")
+        custodian.protect_process()
         print(custodian.preview(settings, arguments.request, analyst=who, public=public))
         return
     if arguments.out is None:
@@ -394,6 +396,7 @@ def _answer(arguments: argparse.Namespace) -> None:
 
 def _approve(arguments: argparse.Namespace) -> None:
     custodian, settings = _settings(arguments)
+    custodian.protect_process()
     made = custodian.approve(
         settings,
         arguments.request,

@@ -73,7 +73,7 @@ from hdpstats.custodian.timing import Overruns, Slots
 from hdpstats.exchange import ReleaseFile, RequestFile
 from hdpstats.exchange.longest_text import longest_text
 from hdpstats.exchange.questions import Question
-from hdpstats.exchange.release_file import CHARGED
+from hdpstats.exchange.release_file import CHARGED, CHARGED_BEFORE, QUERY_CHARGED
 from hdpstats.exchange.weighted_people import CountingSite
 from hdpstats.ledger import Ledger, SignatureError, SigningKey
 from hdpstats.privacy.budget import Spend, total
@@ -226,6 +226,12 @@ class AnsweringSite(CountingSite):
             raise
         return release
 
+    def was_charged(self) -> bool:
+        """Whether a query of the request was charged, in this exchange or an earlier one, as far as anything tells."""
+        with suppress(HdpError):
+            return self._costs.was_charged(self._site.ledger)
+        return False
+
     def _answered(self, query: Query) -> Release:
         written = query.to_json().encode()
         self._check_size(len(written))
@@ -326,19 +332,28 @@ FIRST_CHARGED: Final = (
 """What is said where the second part of a request is refused after the first was charged."""
 
 
-def _with_first(refusal: BaseException, question: Question, site: "AnsweringSite") -> BaseException:
-    """Return a refusal, which says whether an earlier query was charged, and what of the first of two questions."""
+def _with_charges(refusal: BaseException, question: Question, site: "AnsweringSite") -> BaseException:
+    """Return a refusal, which says whether the request was charged, now or before, and what of the first question.
+
+    Of one that comes again it says so where the request has answers in this exchange.
+    """
     asked = [query for query, _ in site.answers.values()]
-    if not asked or not isinstance(refusal, HdpError):
+    if not isinstance(refusal, HdpError) or not (asked or (not comes_again(refusal) and site.was_charged())):
         return refusal
-    is_of_second = question.second is not None and not question.owes_second(asked)
-    words = f"{refusal}. {FIRST_CHARGED}" if is_of_second else str(refusal)
-    return type(refusal)(words, **refusal.facts | {CHARGED: True})
+    words = QUERY_CHARGED if question.second is None else CHARGED_BEFORE
+    if asked and question.second is not None and not question.owes_second(asked):
+        words = FIRST_CHARGED
+    return type(refusal)(f"{refusal}. {words}", **refusal.facts | {CHARGED: True})
 
 
 def is_of_site(error: HdpError) -> bool:
     """Whether the site's ledger or another file of its state cannot be used now, which is no fault of a request."""
     return isinstance(error, LedgerError) and not isinstance(error, SignatureError)
+
+
+def comes_again(error: HdpError) -> bool:
+    """Whether an error refuses no request: somebody may approve it, or the site can answer later."""
+    return is_of_site(error) or isinstance(error, NotApproved)
 
 
 def _fault(error: BaseException | None) -> Exception | None:
@@ -416,7 +431,7 @@ def counting_ends(settings: SiteSettings, sha256: str, analyst: str, *, most: fl
         after = under_way
         raise
     except HdpError as error:
-        if not (is_of_site(error) or isinstance(error, NotApproved)):
+        if not comes_again(error):
             after = answered
         raise
     finally:
@@ -525,17 +540,16 @@ class Exchange:
         return approval_of(self.settings, self._site, sha256, analyst)
 
     def was_charged(self, sha256: str, analyst: str) -> bool:
-        """Whether a query of a request was charged at these data, in whatever exchange, as its costs say.
-
-        They are written down before the charge: of a process that ended between the two they say so, too.
+        """Whether a query of a request was charged, in whatever exchange (`RequestCosts.was_charged`).
 
         Raises
         ------
-        StateError
-            Its costs cannot be read.
+        LedgerError
+            Its costs (`StateError`) or the ledger cannot be read.
         """
         most, terms = self.ledger.budget, self._site.terms  # nothing is added
-        return bool(RequestCosts(self.settings, self.ledger, sha256, analyst, most=most, terms=terms).charged)
+        costs = RequestCosts(self.settings, self.ledger, sha256, analyst, most=most, terms=terms)
+        return costs.was_charged(self.ledger)
 
     def facts(self, asked: RequestFile) -> ReleaseFile:
         """Return a file without answers, for a request that several sites answer: the public facts about this one."""
@@ -607,11 +621,11 @@ class Exchange:
                 if fault is None and not isinstance(error, MemoryError):  # the code's own is as any failure of it
                     fault = _fault(error)
                 if fault is not None:
-                    raise _with_first(fault, asked.question, answering) from None
+                    raise _with_charges(fault, asked.question, answering) from None
                 stopped = self._stopped(error, asked, answering)
             if answering.refusal is not None:  # which a study of several sites goes on without
                 refusal = _fault(answering.refusal) or answering.refusal
-                raise _with_first(refusal, asked.question, answering)
+                raise _with_charges(refusal, asked.question, answering)
         if stopped and len(answering.answers) < (before() or 0):
             raise FewerAnswers(f"{stopped}. The file of an earlier answer to this request has more, and stays as it is")
         if not stopped:
@@ -631,7 +645,7 @@ class Exchange:
         if isinstance(error, HdpError):
             too_long = error.facts.get("code") == "too-long"
             if not answering.answers or (too_long and answering.refusal is not None):
-                raise _with_first(
+                raise _with_charges(
                     error, asked.question, answering
                 ) from None  # else reading the release file raises the same: it is about what was released
             if too_long:  # whether more would be asked is not known
@@ -732,11 +746,12 @@ def answer(
     asked.public_table(settings.dictionary, settings.persons.unit, rows)
     ledger = open_account(settings)
     held = HeldData(dataset=ledger.dataset, version=ledger.version, account=ledger.identity)
-    same = partial(_is_earlier, asked=asked, site=PreviewSite(settings, ledger, analyst=name, rows=0))
+    same = partial(_is_earlier, asked=asked, site=PreviewSite(settings, ledger, analyst=name))
     check_new(out, same=same, ending="; nothing was charged")
     if by is not None and sha256 is not None:
         recorded(settings, considered(settings, asked, name, public), by=by, sha256=sha256)
-    check_approved(settings, asked, name)  # before a row is read
+    else:
+        check_approved(settings, asked, name)  # before a row is read
     exchange = Exchange(settings, prices=prices, clock=clock)
     before = partial(ReleaseFile.answers_at, out, request=asked.sha256, held=held)
     made = exchange.answer(asked, analyst=name, public=rows, before=before)

@@ -90,8 +90,8 @@ class Approval:
 def decided_by(settings: SiteSettings, site: Site, analyst: str) -> dict[str, str]:
     """Return the settings that decide what a request of an analyst is answered, by name and in words.
 
-    They are public facts and the custodian's own words: no row is read. ``people`` is the public number of people;
-    where the number of rows is private it is the declared one.
+    They are public facts and the custodian's own words. ``people`` is the public number of people: where the number of
+    rows is private it is the declared one.
     """
     terms, permissions = site.terms, settings.analysts[analyst]
     cap, rows = permissions.cap, settings.rows

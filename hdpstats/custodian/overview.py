@@ -132,8 +132,8 @@ def _requests(settings: SiteSettings, ledger: Ledger, folder: Path) -> str:
     """
     sites: dict[str, PreviewSite] = {}
     for name in settings.analysts:
-        rows = next(iter(sites.values())).records if sites else None
-        sites[name] = PreviewSite(settings, ledger, analyst=name, rows=rows)
+        people = next(iter(sites.values())).records if sites else None
+        sites[name] = PreviewSite(settings, ledger, analyst=name, records=people)
     lines = [
         f"an approval for {name} is for these settings: "
         + "; ".join(f"{each} {value}" for each, value in decided_by(settings, site, name).items())

@@ -1,13 +1,13 @@
-"""What a request file asks and would cost, in words, for the custodian who decides: no row is read, no noise drawn.
+"""What a request file asks and would cost, in words, for the custodian who decides; no noise is drawn.
 
 The analyst's own code is run on a site that knows public facts and what the ledger holds; it stops at the first query
 that has no release yet. Queries that rest on files of other sites it does not meet: of them it says what was charged in
-vain, once they were charged, or waited for an approval (`hdpstats.custodian.request_costs`). Everything that a file
-says is shown with characters that cannot be printed written out, on lines of this module's own: no request can forge a
-line, move the cursor or hide what it costs.
+vain, once they were charged, or waited for an approval (`hdpstats.custodian.request_costs`). Of private rows it takes
+at most their number, and that where it is public (`number_of_rows`). Everything that a file says is shown with
+characters that cannot be printed written out, on lines of this module's own: no request can forge a line, move the
+cursor or hide what it costs.
 """
 
-import csv
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, final
 
 from hdpstats import __version__
-from hdpstats._base.errors import ArgumentError, HdpError, LedgerError
+from hdpstats._base.errors import ArgumentError, HdpError, LedgerError, forgets_rows
 from hdpstats._base.validation import printable
 from hdpstats._base.work import Operations, Prices
 from hdpstats.custodian import approvals, log
@@ -24,7 +24,6 @@ from hdpstats.custodian.approvals import REQUIRED, Approval, approval_of, change
 from hdpstats.custodian.kept_head import caps_of, limits_of, open_account
 from hdpstats.custodian.permissions import Permissions
 from hdpstats.custodian.prices import measured
-from hdpstats.custodian.queried_rows import number_of_queried_rows
 from hdpstats.custodian.request_costs import (
     CARRIED_AGAIN,
     OTHER_DATA,
@@ -37,7 +36,7 @@ from hdpstats.custodian.request_costs import (
     query_sha256,
 )
 from hdpstats.custodian.senders import sender_of
-from hdpstats.custodian.serving import files_of_rows, read_rows
+from hdpstats.custodian.serving import files_of_rows, private_rows, read_rows
 from hdpstats.custodian.settings import Limits, SiteSettings
 from hdpstats.custodian.timing import slot_of
 from hdpstats.exchange import RequestFile
@@ -68,11 +67,13 @@ class _Met(BaseException):
 
 @final
 class PreviewSite(CountingSite):
-    """A site without rows: it knows its public facts and what the ledger holds, and answers nothing new."""
+    """A site without rows: it knows its public facts and what the ledger holds, and answers nothing new.
 
-    def __init__(
-        self, settings: SiteSettings, ledger: Ledger, *, analyst: str, rows: int | None = None
-    ) -> None:  # rows: their number, where it was counted before
+    Where the number of people is that of the rows, they are counted once somebody asks for it, unless ``records`` says
+    it.
+    """
+
+    def __init__(self, settings: SiteSettings, ledger: Ledger, *, analyst: str, records: int | None = None) -> None:
         declared = settings.persons.model_dump(exclude_unset=True)
         self._terms = SiteTerms.declared(
             relation=ledger.relation,
@@ -84,8 +85,7 @@ class PreviewSite(CountingSite):
         self.time = AnalysisTime(settings.limits.analysis)
         self._schema, self.ledger, self._analyst = settings.dictionary, ledger, analyst
         self._caps = caps_of(settings)
-        counted = rows if rows is not None or self._terms.n_max is not None else number_of_rows(settings)
-        self._records = self._terms.n_max or counted or 0
+        self._settings, self._records = settings, records if self._terms.n_max is None else self._terms.n_max
         self._public: dict[str, PublicTable] = {}
         self._limits = settings.limits
         self.permissions: Permissions = settings.analysts[analyst]
@@ -103,6 +103,13 @@ class PreviewSite(CountingSite):
     @property
     def records(self) -> int:
         """The public number of people."""
+        return self.count()
+
+    def count(self) -> int:
+        """Return the public number of people; where it is that of the rows, they are read for it, once."""
+        if self._records is None:
+            with self.time.paused():
+                self._records = number_of_rows(self._settings)
         return self._records
 
     @property
@@ -184,7 +191,7 @@ class PreviewSite(CountingSite):
         return SiteFacts(
             schema=self._schema,
             relation=terms.relation,
-            records=self._records,
+            records=self.records,
             unit=terms.unit,
             most_rows=terms.most_rows,
             public=self._public,
@@ -198,7 +205,7 @@ class PreviewSite(CountingSite):
     def works(self, query: Query) -> Iterator[Operations]:
         """Yield the work of a query, and of those that fits said they would ask (`hdpstats.sites.LocalSite.work`)."""
         for each in (query, *self._fitted):
-            yield work_of(prepare(each, self._facts), self._records * self._terms.most_rows)
+            yield work_of(prepare(each, self._facts), self.records * self._terms.most_rows)
 
     def quote(self, query: Query) -> tuple[Spend, Spend]:
         """Return what a query would be charged, and what lies ahead of it (`hdpstats.sites.LocalSite.quote`)."""
@@ -208,6 +215,9 @@ class PreviewSite(CountingSite):
 
 def check_approved(settings: SiteSettings, asked: RequestFile, analyst: str) -> None:
     """Refuse a request that somebody must approve and nobody did, before a row is read.
+
+    Whether an approval is for the site as it is now is seen once its rows are counted, where that is the number of
+    people.
 
     Raises
     ------
@@ -226,24 +236,28 @@ def check_public(limits: Limits, table: PublicTable | None) -> None:
         raise CODES["too-large"].error(CODES["too-large"].message, code="too-large", limit=limits.public)
 
 
+@forgets_rows
 def number_of_rows(settings: SiteSettings) -> int:
-    """Return the number of private rows, which is public where it is asked for, without reading a cell's value.
+    """Return the number of private rows, which is public where it is asked for.
 
-    Of Parquet the files say it, of a query the database; of CSV the lines are counted.
+    Parquet files state it. Others are read as the site itself reads them: no other way of counting agrees with that
+    whatever cells hold. Other readers of CSV have other limits, and a database that counts may count rows that it
+    leaves out when it converts their cells.
+
+    Raises
+    ------
+    ArgumentError
+        The site cannot read them.
     """
-    if settings.rows is not None:
-        return number_of_queried_rows(settings.rows, settings.file.resolve().parent)
+    if settings.data is None or settings.data.suffix.lower() == ".csv":
+        return len(private_rows(settings))
+    from pyarrow.parquet import read_metadata
+
     number = 0
     for file in files_of_rows(settings):
         try:
-            if file.suffix.lower() == ".csv":
-                with file.open(encoding="utf-8-sig", newline="") as lines:
-                    number += max(sum(1 for _ in csv.reader(lines)) - 1, 0)
-            else:
-                from pyarrow.parquet import read_metadata
-
-                number += read_metadata(file).num_rows
-        except (OSError, ValueError, csv.Error):
+            number += read_metadata(file).num_rows
+        except (OSError, ValueError):
             raise ArgumentError(f"data: {file} cannot be read", argument="data") from None
     return number
 
@@ -316,6 +330,7 @@ def considered(settings: SiteSettings, asked: RequestFile, analyst: str, public:
     """Return what a request of an analyst would do now; see `looked_at`."""
     frame = None if public is None else read_rows(public)
     site = PreviewSite(settings, open_account(settings), analyst=analyst)
+    site.count()  # before the analyst's code runs
     study = asked.study(site, frame)
     rows = study.public
     met, problem = None, ""
@@ -352,7 +367,7 @@ def preview(
     public: Path | None = None,
     prices: Prices | None = None,
 ) -> str:
-    """Say in words what a request asks and would cost; no row is read, no noise drawn, and nothing written.
+    """Say in words what a request asks and would cost; no noise is drawn, and nothing written.
 
     Parameters
     ----------
@@ -391,7 +406,7 @@ def in_words(settings: SiteSettings, found: Preview, prices: Prices | None = Non
         f"not permitted to {name}: it would be refused" if site.forbidden else f"permitted to {name}",
         *_approved(settings, found, approval_of(settings, site, asked.sha256, name)),
         *([f"would be refused: {found.problem[:LONGEST_ERROR]}"] if found.problem else []),
-        "no row was read, nothing was charged",
+        "of private rows at most their number was taken, where it is public; nothing was charged",
     ]
     return "\n".join(map(printable, lines))
 

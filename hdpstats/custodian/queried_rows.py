@@ -136,19 +136,6 @@ def rows_of(queried: QueriedRows, folder: Path) -> pd.DataFrame:
     return frame
 
 
-def number_of_queried_rows(queried: QueriedRows, folder: Path) -> int:
-    """Return how many rows the query has, as the database counts them; no cell is read.
-
-    Raises
-    ------
-    ArgumentError
-        As `rows_of`.
-    """
-    counting = f"SELECT count(*) AS number FROM ({queried.sql.strip().removesuffix(';')}\n) AS rows_of_site"  # noqa: S608
-    (number,) = _fetched(queried, counting, folder)["number"].tolist()
-    return int(number)
-
-
 def _fetched(queried: QueriedRows, sql: str, folder: Path) -> pd.DataFrame:
     url = locate(queried.url)
     try:

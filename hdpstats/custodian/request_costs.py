@@ -100,18 +100,37 @@ class RequestCosts:
         of_account = ledger.identity, ledger.dataset, ledger.version, str(terms)
         self._data = dict(zip(_DATA, of_account, strict=True))
         self._content = _content(self._place)
-        self._costs, self._waiting, self.only_of_other_data = self._read()
+        self._answered, waiting = self._read()
+        here = [each for each in self._answered if self._of_this_data(each)]
+        self._costs, self._waiting = (
+            {str(each["query"]): _cost(each) for each in lines} for lines in (here, filter(self._of_this_data, waiting))
+        )
+        self.only_of_other_data = len(here) < len(self._answered) and all(_FREE in each for each in here)
         self._written: tuple[str, int, int] | None = None
-
-    @property
-    def charged(self) -> Mapping[str, Spend]:
-        """What each of its queries costs that is charged, or was released before, by the SHA-256 of a query."""
-        return self._costs
 
     @property
     def queries(self) -> Mapping[str, Spend]:
         """What each of its queries costs by its proof, by the SHA-256 of a query: those that wait, too."""
         return {**self._waiting, **self._costs}
+
+    def was_charged(self, ledger: Ledger) -> bool:
+        """Whether a query of the request was charged to its analyst, at whatever version, terms or account.
+
+        Of the account of ``ledger`` that says which ones were. Of another account each query counts that was written
+        down to be charged, although a process may have ended between the two.
+
+        Raises
+        ------
+        LedgerError
+            The ledger cannot be read.
+        """
+        here, elsewhere = set(self._costs), False
+        for line in self._answered:
+            if line["account"] == ledger.identity:
+                here.add(line["query"])
+            else:
+                elsewhere = elsewhere or _FREE not in line
+        return elsewhere or bool(here and here & ledger.charged_queries(self._whose["analyst"]))
 
     def in_vain(self, charges: Mapping[str, int], *queries: Query) -> dict[str, int]:
         """Return how many charges of its queries, and of further ones, have no release, of all (`Ledger.in_vain`)."""
@@ -189,17 +208,11 @@ class RequestCosts:
                 argument="state",
             ) from None
 
-    def _read(self) -> tuple[Mapping[str, Spend], Mapping[str, Spend], bool]:
-        """Return the costs of queries that were charged or free, and of those that wait; and whether it is old."""
+    def _read(self) -> tuple[list[Mapping[str, str]], list[Mapping[str, str]]]:
+        """Return the lines of the request's queries that were charged or free, whatever the data, and of others."""
         found = _lines_with(self._content, self._whose["request"], self._place)
         lines = [each for each in found if {name: each[name] for name in _ASKED} == self._whose]
-        answered, waiting = ([each for each in lines if (_WAITS in each) is waits] for waits in (False, True))
-        costs, others = (
-            {str(each["query"]): _cost(each) for each in some if self._of_this_data(each)}
-            for some in (answered, waiting)
-        )
-        elsewhere = not all(map(self._of_this_data, answered))
-        return costs, others, elsewhere and all(_FREE in each for each in answered if self._of_this_data(each))
+        return [each for each in lines if _WAITS not in each], [each for each in lines if _WAITS in each]
 
     def _of_this_data(self, line: Mapping[str, str]) -> bool:
         return {name: line.get(name, self._data[name]) for name in _DATA} == self._data

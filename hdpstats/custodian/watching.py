@@ -63,7 +63,7 @@ from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats._base.validation import real
 from hdpstats._base.work import Prices
 from hdpstats.custodian import log
-from hdpstats.custodian.answering import ENDED, Exchange, FewerAnswers, counting_ends, is_of_site, kept_for_last
+from hdpstats.custodian.answering import ENDED, Exchange, FewerAnswers, comes_again, counting_ends, kept_for_last
 from hdpstats.custodian.approvals import Approval, NotApproved
 from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.files import StateError, held_alone, write_durably
@@ -321,7 +321,7 @@ class Watch:
                     log.write(request="file", found=file.name[:100], sha256=named.sha256, stays=str(error))
                     written = True
                 except HdpError as error:
-                    if is_of_site(error) or isinstance(error, NotApproved):  # it comes back
+                    if comes_again(error):
                         raise
                     code = str(error.facts.get("code", code_of(error)))
                     whose = name if asked is not None or code == "ended" else ""  # else it is no request
@@ -423,8 +423,8 @@ class Watch:
 
         Raises
         ------
-        StateError
-            The costs of its queries cannot be read.
+        LedgerError
+            The costs of its queries (`StateError`) or the ledger cannot be read.
         """
         log.write(request="file", found=file.name[:100], folder=file.folder, analyst=analyst, refused=code, why=why)
         if not analyst:

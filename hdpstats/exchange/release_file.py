@@ -193,12 +193,17 @@ def refusal_json(request_sha256: str, code: str, facts: Mapping[str, object]) ->
     return codec.dumps({"format": REFUSAL, "request": request_sha256, "error": code, **facts})
 
 
-CHARGED_BEFORE: Final = (
-    "But a query of this request was charged, and stays charged: what was released of it the same request gets for "
-    "nothing once the rest may be answered. The propensity model of weighted people is had alone, by a request "
-    "`propensity` of the same formula, epsilon and replicate, which costs nothing"
+QUERY_CHARGED: Final = (
+    "But a query of this request was charged, and stays charged: what was released of it, the same request gets for "
+    "nothing at the same version of the data and under the same terms, once the rest may be answered"
 )
 """What is said of a refusal of a request that was charged."""
+
+CHARGED_BEFORE: Final = (
+    f"{QUERY_CHARGED}. The propensity model of weighted people is had alone there, by a request `propensity` of the "
+    "same formula, epsilon and replicate, which costs nothing"
+)
+"""The same, where the request asks about weighted people or may do so."""
 
 
 def _check_answered(content: bytes, request_sha256: str | None = None) -> None:

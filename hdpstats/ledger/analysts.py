@@ -210,7 +210,7 @@ def without_cap(dataset: str, cost: Spend, analyst: str) -> InsufficientBudget:
     """Return the refusal of an analyst whom nothing was granted where others have a cap."""
     return InsufficientBudget(
         f"analyst {analyst!r} has no cap on dataset {dataset!r}, where others have one, and may receive nothing. "
-        "Nothing was charged: ask the custodian to grant a cap (hdpstats ledger grant)",
+        "Nothing was charged now: ask the custodian to grant a cap (hdpstats ledger grant)",
         requested=cost,
         remaining=NOTHING,
         total=NOTHING,
@@ -234,8 +234,8 @@ def over_quota(dataset: str, part: OwnPart, analyst: str, *, later: int = 0) -> 
     if part.stopped:
         return QuotaExceeded(
             f"analyst {analyst!r} is stopped on dataset {dataset!r}: the cap that the site's settings say covers less "
-            "than was received. Nothing was charged: use a release charged before, or ask the custodian for a larger "
-            "cap in the settings",
+            "than was received. Nothing was charged now: use a release charged before, or ask the custodian for a "
+            "larger cap in the settings",
             analyst=analyst,
         )
     words = {"charges": "charges", "bytes": "bytes of requests and releases"}

@@ -61,6 +61,8 @@ class ChargeLine:
         The request.
     attempt : int or None
         Which charge of it this is; None for a share, which stands for several.
+    query : str
+        The SHA-256 of the query's text.
     fields : mapping
         The columns of `Ledger.history` that never change.
     """
@@ -68,6 +70,7 @@ class ChargeLine:
     entry: int
     request_id: str
     attempt: int | None
+    query: str
     fields: Mapping[str, Any]
 
     @classmethod
@@ -87,7 +90,13 @@ class ChargeLine:
             "request": charge.request_id[:12],
         }
         attempt = entry.attempt if entry.kind == "charge" else None
-        return cls(entry=entry.seq, request_id=charge.request_id, attempt=attempt, fields=fields)
+        return cls(
+            entry=entry.seq,
+            request_id=charge.request_id,
+            attempt=attempt,
+            query=codec.sha256(query),
+            fields=fields,
+        )
 
 
 def history_frame(lines: Sequence[ChargeLine], chain: Chain, *, analyst: str = "") -> pd.DataFrame:

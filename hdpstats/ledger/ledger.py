@@ -762,10 +762,24 @@ class Ledger:
         name = named_analyst(analyst)
 
         def shown(transaction: Transaction) -> pd.DataFrame:
-            lines = self._lines[name] = self._continued(self._lines.get(name, _Lines()), transaction, name)
-            return history_frame(lines.lines, transaction.chain, analyst=name)
+            return history_frame(self._charges(transaction, name), transaction.chain, analyst=name)
 
         return self._read(shown)
+
+    def charged_queries(self, analyst: str) -> frozenset[str]:
+        """Return the SHA-256 of the text of each query that an analyst was charged for, at any version of the data set.
+
+        Charges without a release count, too. Of the charges only those are read that came since this object showed
+        them last, as in `history`.
+        """
+        name = named_analyst(analyst)
+        return self._read(lambda transaction: frozenset(line.query for line in self._charges(transaction, name)))
+
+    def _charges(self, transaction: Transaction, analyst: str) -> Sequence[ChargeLine]:
+        """Return all charges of this dataset under any of its names, or those of an analyst."""
+        found = self._continued(self._lines.get(analyst, _Lines()), transaction, analyst)
+        self._lines[analyst] = found
+        return found.lines
 
     def _continued(self, shown_before: "_Lines", transaction: Transaction, analyst: str) -> "_Lines":
         """Return the lines of all charges, those that are known and what was written since."""

@@ -335,7 +335,7 @@ def insufficient(dataset: str, cost: Spend, balance: Balance | None, analyst: st
         if analyst:
             remedy += ", or ask the custodian for a larger cap"
     return InsufficientBudget(
-        f"the release would cost {in_words(cost)}{asked}; {left}. Nothing was charged: {remedy}",
+        f"the release would cost {in_words(cost)}{asked}; {left}. Nothing was charged for it: {remedy}",
         requested=cost,
         remaining=None if balance is None else balance.remaining,
         total=None if balance is None else balance.total,

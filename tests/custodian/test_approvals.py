@@ -383,7 +383,7 @@ def test_no_name_of_a_column_passes_for_another_list(tmp_path, columns, others):
     decided = []
     for each in (columns, others):
         with_entries(place, analysts={"ann": EVERYTHING | {"columns": each}})
-        site = PreviewSite(place.settings, place.ledger, analyst="ann", rows=len(PRIVATE))
+        site = PreviewSite(place.settings, place.ledger, analyst="ann", records=len(PRIVATE))
         decided.append(approvals.decided_by(place.settings, site, "ann"))
     assert decided[0] != decided[1]
 

@@ -20,7 +20,7 @@ from hdpstats.exchange.questions import Question
 from hdpstats.ledger import SigningKey
 from hdpstats.records import codec
 from hdpstats.schema.table import PrivateTable
-from tests.custodian.asked_by_files import PRICES, QUESTIONS, SIMPLE, Place, Seen, write_whole
+from tests.custodian.asked_by_files import PRICES, QUESTIONS, SIMPLE, Place, Seen, killed, with_entries, write_whole
 from tests.custodian.institution import EVERYTHING
 from tests.custodian.people import PRIVATE, PUBLIC, SCHEMA
 
@@ -419,11 +419,96 @@ def test_a_forged_file_is_refused_or_read_and_nothing_else(place):
     assert refused > 30
 
 
-def test_rows_of_a_csv_file_are_counted_as_they_are_read(tmp_path):
+@pytest.mark.parametrize(
+    ("content", "rows"),
+    [
+        (b'x,g\n1,"a\nb"\n\n2,c\n', 3),
+        (b"x,g\n1," + b"a" * 140_000 + b"\n2,b\n", 2),  # more than Python's own reader takes of a cell
+        (b"x,g\n1,a\x00b\n2,\x00\n", 2),
+        (b"x,g\r1,a\r2,b\r", 2),
+        (b"\xef\xbb\xbfx,g\r\n1,a\r\n\r\n", 2),
+        (b'x,g\n1,a"b\n2,"b"c\n', 2),
+        (b'x,g\n1,"a\n2,b\n3,c\n', None),  # a quote without an end
+        (b"x,g\n1,\xff\n2,b\n", None),
+        (b"x,g\n1,a\n2,b,c\n", None),
+        (b"x,g\n", 0),
+        (b"\nx,g\n1,a\n", None),
+    ],
+)
+def test_rows_of_a_csv_file_are_counted_as_they_are_read(tmp_path, content, rows):
     place = Place(tmp_path, data="rows.csv")
     file = tmp_path / "rows.csv"
-    file.write_text('x,g\n1,"a\nb"\n\n2,c\n')
-    assert previewing.number_of_rows(place.settings) == len(serving.read_rows(file)) == 3
+    file.write_bytes(content)
+    for count in (previewing.number_of_rows, lambda settings: len(serving.private_rows(settings))):
+        if rows is None:
+            with pytest.raises(hdp.ArgumentError, match="data"):
+                count(place.settings)
+        else:
+            assert count(place.settings) == rows
+
+
+@pytest.mark.parametrize("cell", ["short", "a" * 140_000])
+def test_no_long_cell_decides_whether_a_request_is_looked_at_approved_and_answered(tmp_path, cell):
+    place = Place(tmp_path, data="rows.csv", requests={"approval": "required"})
+    PRIVATE.assign(remark=["x"] * (len(PRIVATE) - 1) + [cell]).to_csv(tmp_path / "rows.csv", index=False)
+    (tmp_path / "rows.csv").chmod(0o600)
+    place.ask(*SIMPLE)
+    assert f"people {len(PRIVATE)};" in preview(place.settings, place.request)
+    place.answer(by="Dr Bos")
+    assert (place.spent, ReleaseFile.read(place.release).facts.records) == (0.5, len(PRIVATE))
+
+
+CHARGED_ALONE = re.compile(
+    ".*But a query of this request was charged, and stays charged: [^`]*once the rest may be answered", re.DOTALL
+)
+"""What is said of a request that asks about nobody who is weighted."""
+
+
+def test_a_refusal_after_a_charge_of_the_request_says_so(tmp_path, monkeypatch):
+    place = Place(tmp_path, analysts={"ann": EVERYTHING | {"epsilon": 1.2}})
+    place.ask(*QUESTIONS["logit"])  # in two charges
+    answered = AnsweringSite.answer
+
+    def then_used_up(self, query):
+        release = answered(self, query)
+        hdp.describe(hdp.Study(private=Seen(self._site)), ["x"], epsilon=0.5)
+        return release
+
+    with monkeypatch.context() as patched:
+        patched.setattr(AnsweringSite, "answer", then_used_up)
+        with pytest.raises(hdp.InsufficientBudget, match="Nothing was charged for it: ") as caught:
+            place.answer()
+    assert CHARGED_ALONE.fullmatch(str(caught.value))
+    assert (caught.value.facts["charged_before"], len(place.ledger.history())) == (True, 2)
+
+
+@pytest.mark.parametrize("question", ["logit", "effect"])
+def test_a_refusal_says_what_an_earlier_exchange_was_charged(tmp_path, question):
+    place = Place(tmp_path, analysts={"ann": EVERYTHING})
+    place.ask(*QUESTIONS[question])
+    few = EVERYTHING | {"columns": ["time"]}
+    with_entries(place, analysts={"ann": few})
+    with pytest.raises(hdp.SiteError, match="does not permit") as caught:
+        place.answer()
+    assert "was charged, and" not in str(caught.value)
+    assert "charged_before" not in caught.value.facts
+    with_entries(place, analysts={"ann": EVERYTHING})
+    killed(place.answer)
+    assert place.spent > 0
+    with_entries(place, analysts={"ann": few})
+    with pytest.raises(hdp.SiteError, match="does not permit") as caught:
+        place.answer()
+    assert bool(CHARGED_ALONE.fullmatch(str(caught.value))) is (question == "logit")
+    assert ("had alone there, by a request `propensity`" in str(caught.value)) is (question == "effect")
+    assert caught.value.facts["charged_before"] is True
+
+
+def test_a_request_that_nobody_approved_is_refused_before_rows_are_read(tmp_path):
+    place = Place(tmp_path, data="rows.csv", requests={"approval": "required"})
+    (tmp_path / "rows.csv").write_bytes(b"x,g\n1,\xff\n")
+    place.ask(*SIMPLE)
+    with pytest.raises(approvals.NotApproved, match="who approves"):
+        place.answer()
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,7 @@ from hdpstats.custodian.answering import ENDED
 from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.files import append_line
 from hdpstats.custodian.request_costs import CARRIED_AGAIN
+from hdpstats.custodian.timing import Slots
 from hdpstats.custodian.watching import Watch
 from hdpstats.exchange import ReleaseFile, RequestFile, RequestName, questions, read_result
 from hdpstats.ledger import Ledger, SigningKey, VerifyingKey
@@ -50,6 +51,7 @@ from tests.custodian.asked_by_files import (
     Place,
     Seen,
     in_vain,
+    killed,
     seen,
     with_entries,
 )
@@ -777,6 +779,52 @@ def test_a_refusal_says_that_an_earlier_query_was_charged(place, monkeypatch):
     place.watch().sweep()
     expected = {"format": "hdpstats refusal 1", "request": asked.sha256, "error": "forbidden", "charged_before": True}
     assert json.loads(refused.read_text()) == expected
+
+
+def forbidden(place):
+    """Return what a request of ann is told that she may not ask."""
+    with_entries(place, analysts=CAPPED["analysts"] | {"ann": EVERYTHING | {"epsilon": 2, "columns": ["y"]}})
+    place.watch().sweep()
+    (refused,) = place.outbox.rglob("*.refused.json")
+    return json.loads(refused.read_text())
+
+
+ELSEWHERE = {
+    "version": {"ledger": {"version": 2}},
+    "terms": {"persons": {"unit": "person", "max_rows_per_unit": 3, "n_max": 600}},
+    "data set": {"ledger": {"dataset": "second trial"}},
+    "ledger": {"ledger": {"place": "other.db"}},
+}
+
+
+@pytest.mark.parametrize("entries", ELSEWHERE.values(), ids=ELSEWHERE)
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_a_refusal_says_that_the_request_was_charged_for_other_data(tmp_path, entries, interrupted):
+    persons = {"unit": "person", "max_rows_per_unit": 3, "n_max": 500} if "persons" in entries else {}
+    place = Folders(tmp_path, **CAPPED, persons=persons)
+    PRIVATE.assign(person=range(len(PRIVATE))).to_parquet(tmp_path / "rows.parquet")
+    path = place.inbox / "ann" / "one.json"
+    hdp.request("describe", ["x"], hdp.Study(schema=SCHEMA, **persons), epsilon=0.5, path=path)
+    do = killed if interrupted else lambda sweep: sweep()
+    do(place.watch().sweep)
+    assert place.spent == 0.5
+    found = yaml.safe_load(place.file.read_text())
+    with_entries(place, **{name: found[name] | changed for name, changed in entries.items()})
+    for path in tmp_path.glob("*.cells.*"):  # a new ledger has no key of them
+        path.unlink()
+    open_account(yaml.safe_load(place.file.read_text()), tmp_path)
+    told = forbidden(place)
+    assert (told["error"], told.get("charged_before")) == ("forbidden", True)
+
+
+def test_a_refusal_says_nothing_of_a_charge_that_was_not_made(place, monkeypatch):
+    place.put("one.json")
+    with monkeypatch.context() as patched:
+        patched.setattr(Slots, "answer", lambda *_, **__: os._exit(9))  # the line of the query is written
+        assert ends(place.watch().sweep) == 9
+    assert place.settings.request_costs.read_text().count("\n") == 1
+    told = forbidden(place)
+    assert (told["error"], "charged_before" in told, place.spent) == ("forbidden", False, 0)
 
 
 def test_a_request_that_ended_processes_after_a_charge_says_that_it_was_charged(place, monkeypatch):

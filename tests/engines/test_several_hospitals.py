@@ -313,6 +313,7 @@ def test_fewer_than_a_quorum_stop_before_anything_is_charged(hospitals, ask):
         ({}, (ANALYST, "eve@elsewhere.example"), "unknown-analyst"),
         ({"requests": {"approval": "required"}}, (ANALYST,), "not-approved"),
         ({"data": "other.parquet"}, (ANALYST,), "unavailable"),
+        ({"data": "dictionary.yaml", "requests": {"approval": "required"}}, (ANALYST,), "not-approved"),
         ({"analysts": {ANALYST: {"mechanisms": ["count"], "models": []}}}, (ANALYST,), "forbidden"),
         (
             {"analysts": {ANALYST: {"mechanisms": "all", "models": "all", "epsilon": 0.1}}},

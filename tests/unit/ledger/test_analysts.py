@@ -8,6 +8,7 @@ from hdpstats._base.errors import BudgetError, InsufficientBudget, LedgerError, 
 from hdpstats.ledger import Ledger, verify_file
 from hdpstats.ledger.leases import Holder, Lease
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
+from hdpstats.records import codec
 from hdpstats.sites.messages import AnalystAccount
 
 HALF = Spend(Fraction(1, 2))
@@ -56,6 +57,20 @@ def test_what_an_analyst_sees_is_the_same_whatever_others_ask(path, tmp_path, re
     assert views[0] == views[1]
     assert [place[0] for place in views[0][0]] == [1, 2, 3]
     assert not set(heads[0]) & set(heads[1])  # accounts have identities of their own
+
+
+def test_an_analysts_charged_queries_are_those_of_all_versions_with_a_release_or_without(path, request_for, cost):
+    ledger, later = (Ledger(path, dataset="trial", epsilon=9, version=version) for version in (1, 2))
+    names = [codec.sha256({"kind": "objective", "model": {"formula": "y ~ age"}, "of": each}) for each in range(4)]
+    ledger.charge(request_for(of=0), cost(1), analyst="ann")
+    assert ledger.charged_queries("ann") == {names[0]}
+    later.persist(later.charge(request_for(version=2, of=1), cost(1), analyst="ann"), "{}")
+    ledger.persist(ledger.charge(request_for(of=2), cost(1), analyst="bob"), "{}")
+    assert ledger.charged_queries("ann") == later.charged_queries("ann") == set(names[:2])
+    ledger.charge(request_for(of=2), cost(1), analyst="ann")  # which was released to bob before
+    assert ledger.charged_queries("ann") == set(names[:3])
+    assert ledger.charged_queries("bob") == {names[2]}
+    assert ledger.charged_queries("eve") == frozenset()
 
 
 @pytest.mark.parametrize("others", [False, True])
