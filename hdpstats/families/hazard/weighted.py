@@ -43,7 +43,7 @@ from functools import cached_property, lru_cache
 from typing import Final, final
 
 import numpy as np
-from scipy.optimize import isotonic_regression
+import scipy
 
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.families.hazard.outcomes import SurvivalOutcomes, followed_as_public
@@ -187,7 +187,7 @@ class WeightedHazards(OverlapSide):
         if not told:
             return self
         times = np.array([0.0, *sorted(told)])
-        falling = isotonic_regression([told[time] for time in sorted(told)], increasing=False).x
+        falling = scipy.optimize.isotonic_regression([told[time] for time in sorted(told)], increasing=False).x
         shares = np.clip([1.0, *falling], 0.0, 1.0)
         return replace(self, at_risk=np.interp(self.own.starts, times, shares))
 
