@@ -27,6 +27,7 @@ REFUSALS: Final[Mapping[str, str]] = MappingProxyType(
         "unavailable": "it could not answer; its custodian's log says why",
         "unknown-analyst": "its settings list no analyst of the name that signed the job",
         "request": "it cannot answer such a request, which is of another schema, or not whole; nothing was charged now",
+        "not-asked": "the job that was signed does not name it for this request; nothing was charged now",
         "not-approved": "its custodian has not approved the request",
         "forbidden": "it does not permit this to the analyst",
         "insufficient-budget": "its ledger has not enough left for the analyst",

@@ -25,7 +25,7 @@ from tests.custodian.people import FORMULA, PUBLIC, SCHEMA, SURVIVAL
 from tests.custodian.test_request_files import Seen
 from tests.custodian.test_watching import AWAY as AWAY_NOW
 from tests.custodian.test_watching import FOLDER, GARBAGE, unusable
-from tests.engines.hospitals import ANALYST, Carrier, Hospital
+from tests.engines.hospitals import ANALYST, NAMES, Carrier, Hospital
 
 STUDY = hdp.Study(public=PUBLIC, schema=SCHEMA)
 QUESTIONS = {
@@ -68,7 +68,6 @@ def ask(tmp_path):
 
 
 OTHER = "bob@university.example"
-NAMES = ("east", "north", "south")
 
 
 @pytest.mark.parametrize(
@@ -174,7 +173,7 @@ def test_forged_files_of_others_are_charged_no_more_than_the_request_says(hospit
 @pytest.mark.filterwarnings("ignore:this release was charged")
 def test_a_carrier_that_ends_processes_has_few_charges_in_vain(tmp_path, ask):
     _, place = ask(*SIMPLE)
-    one = Hospital(tmp_path / "east", "east", requests={"unsigned": "admitted"})
+    one = Hospital(tmp_path / "east", "east", sites=("east",), requests={"unsigned": "admitted"})
     carrier = Carrier([one], place)
     facts = carrier(FACTS, {}, ("east",))["east"].release
     content = {"asked": ["east"], "releases": {"east": facts}, "left": {}}
@@ -289,6 +288,7 @@ def test_what_leaves_is_a_release_file_or_a_name(hospitals, ask, monkeypatch):
         raise ValueError(secret)
 
     monkeypatch.setattr(participant_module.Exchange, "answer", broken)
+    hospitals[0].sites = ("east",)
     replies = Carrier(hospitals[:1], place)
     with pytest.raises(hdp.SiteError) as caught:
         collect(asked, ("east",), replies)
@@ -322,12 +322,52 @@ def test_fewer_than_a_quorum_stop_before_anything_is_charged(hospitals, ask):
     ],
 )
 def test_a_hospital_refuses_in_fixed_words(tmp_path, ask, entries, signers, refusal):
-    one = Hospital(tmp_path / "east", "east", **entries)
+    one = Hospital(tmp_path / "east", "east", sites=("east",), **entries)
     asked, place = ask(*SIMPLE)
     with pytest.raises(hdp.SiteError) as caught:
         collect(asked, ("east",), Carrier([one], place, signers=signers))
     assert REFUSALS[refusal] in str(caught.value)
     assert one.spent == 0
+
+
+@pytest.mark.parametrize("names", [("north", "south"), ("EAST", "east.example", "south")])
+def test_a_hospital_answers_what_its_analyst_asked_it(hospitals, ask, names):
+    """Whatever the carrier says of whom the request is for, it is charged nothing and says nothing else."""
+    _, place = ask(*SIMPLE)
+    one = hospitals[0]
+    content = facts_of(Carrier(hospitals, place))
+    of_others = one.participant(place, sites=names)
+    for task, given in ((FACTS, {}), (ANSWER, content), (ANSWER, content | {"asked": list(names)})):
+        assert of_others.reply(task, given) == Reply(refusal="not-asked")
+    assert one.charges == 0
+
+
+def test_whom_another_request_is_for_is_nothing_to_this_one(hospitals, ask):
+    """As where a server puts files of two jobs together, which the same analyst signed."""
+    one, signed = hospitals[0], hospitals[0].folder / "sites.json"
+    one.participant(ask(*QUESTIONS["logit"])[1])
+    of_other = signed.read_bytes()
+    _, place = ask(*SIMPLE)
+    for content in (of_other, place.read_bytes(), b"{}", b"[]", of_other.replace(b'["east"', b'[1,"east"')):
+        asked = one.participant(place)
+        signed.write_bytes(content)
+        assert asked.reply(FACTS, {}) == Reply(refusal="not-asked")
+    signed.unlink()
+    assert asked.reply(FACTS, {}) == Reply(refusal="unavailable")
+    assert one.participant(place).reply(FACTS, {}).release
+
+
+def test_a_hospital_goes_by_the_hospitals_that_its_analyst_asked(hospitals, ask):
+    """A server that names fewer makes a quorum of them no smaller."""
+    _, place = ask(*SIMPLE)
+    carrier, one = Carrier(hospitals, place), hospitals[0]
+    content = facts_of(carrier)
+    for names in (["east"], ["east", "north"], ["north", "east", "south"]):
+        releases = {name: content["releases"][name] for name in names}
+        said = {"asked": names, "releases": releases, "left": {}}
+        assert carrier.participants["east"].reply(ANSWER, said) == Reply(refusal="others")
+    assert one.charges == 0
+    assert carrier.participants["east"].reply(ANSWER, content).release
 
 
 AWAY = [("site.answering.lock", FOLDER), ("site.request-costs.jsonl", GARBAGE), ("ledger.db", GARBAGE)]
@@ -378,7 +418,7 @@ def test_a_hospital_whose_system_fails_says_so_and_is_asked_again(hospitals, ask
 def test_a_hospital_answers_where_its_limit_of_time_holds(tmp_path, ask, unsigned):
     """It does so in the main thread; a simulator needs none."""
     _, place = ask(*SIMPLE)
-    one = Hospital(tmp_path / "east", "east", unsigned=unsigned)
+    one = Hospital(tmp_path / "east", "east", sites=("east",), unsigned=unsigned)
     asked, replies = one.participant(place), []
     facts = asked.reply(FACTS, {}).release
     content = {"asked": ["east"], "releases": {"east": facts}, "left": {}}
@@ -390,7 +430,11 @@ def test_a_hospital_answers_where_its_limit_of_time_holds(tmp_path, ask, unsigne
 
 
 def test_no_refusal_that_may_follow_a_charge_says_that_nothing_was_charged():
-    assert {name for name, words in REFUSALS.items() if "nothing was charged" in words} == {"request", "others"}
+    assert {name for name, words in REFUSALS.items() if "nothing was charged" in words} == {
+        "not-asked",
+        "request",
+        "others",
+    }
 
 
 def test_a_request_that_cannot_be_read_now_is_asked_again(hospitals, ask):
@@ -402,7 +446,7 @@ def test_a_request_that_cannot_be_read_now_is_asked_again(hospitals, ask):
 
 
 def test_nobody_signs_in_a_simulator_that_a_custodian_allowed(tmp_path, ask):
-    one = Hospital(tmp_path / "east", "east", unsigned=True)
+    one = Hospital(tmp_path / "east", "east", sites=("east",), unsigned=True)
     asked, place = ask(*SIMPLE)
     collect(asked, ("east",), Carrier([one], place, signers=()))
     assert one.spent == 0.5
