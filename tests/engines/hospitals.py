@@ -6,6 +6,7 @@ from fractions import Fraction
 import hdpstats.api as hdp
 from hdpstats.custodian import SiteSettings
 from hdpstats.engines.asked_sites import AskedSites
+from hdpstats.engines.collecting import written
 from hdpstats.engines.participant import Participant
 from hdpstats.exchange import RequestFile
 from tests.custodian.people import SCHEMA, people
@@ -102,3 +103,14 @@ class Carrier:
             replies[name] = several[0]
         self.replies.append(replies)
         return replies
+
+
+def left_by(folder, several, request):
+    """Write what the controller leaves."""
+    out = folder / "workspace" / "hdpstats"
+    (out / "releases").mkdir(parents=True)
+    for name, release in several.releases.items():
+        (out / "releases" / f"{name}.json").write_bytes(written(release))
+    said = {"request": request.sha256, "asked": list(several.asked), "left": dict(several.left)}
+    (out / "sites.json").write_text(json.dumps(said))
+    return folder

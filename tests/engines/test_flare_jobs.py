@@ -19,7 +19,7 @@ from hdpstats.engines.flare.job import read_job, write_job
 from hdpstats.exchange import RequestFile
 from hdpstats.ledger import SigningKey
 from tests.custodian.people import PUBLIC, SCHEMA
-from tests.engines.hospitals import NAMES, Carrier, Hospital
+from tests.engines.hospitals import NAMES, Carrier, Hospital, left_by
 
 STUDY = hdp.Study(public=PUBLIC, schema=SCHEMA)
 
@@ -29,17 +29,6 @@ def request_file(tmp_path):
     place = tmp_path / "request.json"
     hdp.request("describe", ["x", "g"], STUDY, epsilon=0.5, path=place)
     return place
-
-
-def left_by(folder, several, request):
-    """Write what the controller leaves."""
-    out = folder / "workspace" / "hdpstats"
-    (out / "releases").mkdir(parents=True)
-    for name, release in several.releases.items():
-        (out / "releases" / f"{name}.json").write_bytes(written(release))
-    said = {"request": request.sha256, "asked": list(several.asked), "left": dict(several.left)}
-    (out / "sites.json").write_text(json.dumps(said))
-    return folder
 
 
 def test_a_job_has_one_request_and_no_code(tmp_path, request_file):

@@ -13,9 +13,21 @@ from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.previewing import approve
 from hdpstats.custodian.request_costs import CARRIED_AGAIN
 from hdpstats.engines import participant as participant_module
-from hdpstats.engines.collecting import ANSWER, FACTS, NO_ANSWER, REFUSALS, Reply, collect, content_of
+from hdpstats.engines.collecting import (
+    ANSWER,
+    FACTS,
+    NO_ANSWER,
+    REFUSALS,
+    Reply,
+    collect,
+    content_of,
+    in_fixed_words,
+    written,
+)
+from hdpstats.engines.flare.job import read_job
 from hdpstats.engines.participant import Participation
-from hdpstats.exchange import RequestFile, SeveralSites
+from hdpstats.exchange import ReleaseFile, RequestFile, SeveralSites
+from hdpstats.exchange.several import DIFFERS, ENDS
 from hdpstats.ledger import SigningKey
 from hdpstats.records import codec
 from hdpstats.sites import LocalSite
@@ -25,7 +37,7 @@ from tests.custodian.people import FORMULA, PUBLIC, SCHEMA, SURVIVAL
 from tests.custodian.test_request_files import Seen
 from tests.custodian.test_watching import AWAY as AWAY_NOW
 from tests.custodian.test_watching import FOLDER, GARBAGE, unusable
-from tests.engines.hospitals import ANALYST, NAMES, Carrier, Hospital
+from tests.engines.hospitals import ANALYST, NAMES, Carrier, Hospital, left_by
 
 STUDY = hdp.Study(public=PUBLIC, schema=SCHEMA)
 QUESTIONS = {
@@ -546,3 +558,50 @@ def test_a_request_for_another_schema_is_refused(tmp_path, hospitals):
     with pytest.raises(hdp.SiteError, match="of another schema"):
         collect(asked, NAMES, Carrier(hospitals, place))
     assert RequestFile.read(place).sha256 == asked.sha256
+
+
+def stated_otherwise(release):
+    """Return a release file with another number of people."""
+    read = ReleaseFile.from_bytes(release)
+    return written(replace(read, facts=replace(read.facts, records=7 * read.facts.records)))
+
+
+def answered_otherwise(release):
+    """Return a release file with other coefficients, where it has any."""
+    return forged(release, 0.25) if len(ReleaseFile.from_bytes(release).answers) > 1 else release
+
+
+@pytest.mark.parametrize(
+    ("question", "misreported", "why"),
+    [("logit", stated_otherwise, ENDS), ("rounds", stated_otherwise, ENDS), ("rounds", answered_otherwise, DIFFERS)],
+)
+def test_a_hospital_that_was_told_otherwise_is_left_out_and_the_result_says_why(
+    tmp_path, hospitals, ask, question, misreported, why
+):
+    """Its file is there, and answers what follows from what was misreported to it."""
+    asked, place = ask(*QUESTIONS[question])
+    carrier = Carrier(hospitals, place)
+
+    def send(task, content, sites):
+        others = {name: misreported(each) for name, each in content["releases"].items() if name != "south"}
+        told = content | {"releases": content["releases"] | others}
+        replies = carrier(task, content, [name for name in sites if name != "south"])
+        return replies | {"south": carrier.participants["south"].reply(task, told)}
+
+    several, result = collect(asked, NAMES, send)
+    assert several.left == {"south": why}
+    assert several.present == ("east", "north")
+    assert why in result.sites.set_index("site")["status"]["south"]
+    found, same = read_job(left_by(tmp_path / "left", replace(several, left={}), asked), place)
+    assert found.left == {"south": why}
+    assert same.to_json() == result.to_json()
+    assert in_fixed_words(why) == why
+
+
+def test_a_hospital_whose_file_ends_early_is_left_out(hospitals, ask):
+    asked, place = ask(*QUESTIONS["logit"])
+    several, _ = collect(asked, NAMES, Carrier(hospitals, place))
+    assert several.left == {}
+    south = several.releases["south"]
+    cut = replace(several, releases={**several.releases, "south": replace(south, answers=south.answers[:1])})
+    assert cut.outcome(asked)[0].left == {"south": ENDS}

@@ -112,7 +112,7 @@ def read_job(folder: Path, request: Path, *, keys: Mapping[str, Path | None] | N
     Returns
     -------
     SeveralSites, Result
-        Which sites answered, and the result that ``fit`` returns at these sites.
+        Which sites answered, of the others why they are left out, and the result that ``fit`` returns at these sites.
 
     Raises
     ------
@@ -138,7 +138,7 @@ def read_job(folder: Path, request: Path, *, keys: Mapping[str, Path | None] | N
     absent = [name for name in several.present if name not in releases]
     if absent:
         raise SiteError(f"there is no release file of {', '.join(absent)}, and nothing says why")
-    return several, several.result(asked)
+    return several.outcome(asked)
 
 
 def _left_by(folder: Path) -> tuple[list[str], dict[str, str], dict[str, ReleaseFile]]:
