@@ -6,9 +6,15 @@ requests of others, its processor time is limited (``limits: analysis``). The cl
 a query or looks something up: no charged computation is interrupted, no lock or file of the site is left as it is by
 an interrupt, and no time that the site takes shows.
 
-The analysis is ended by an exception between any two steps of the main thread. A site of several is asked on another
-thread, which no exception reaches: there an answer that has begun holds the end up, and one that has not begun when the
-time is over is refused.
+The analysis is ended by an exception between any two of its steps in the main thread. Some code swallows every
+exception: a function that a C library calls, as those that compile loops do, or a finaliser. So the exception comes
+again after each further second of the processors, until the analysis has returned or failed, and whatever it made of
+the exceptions, its time is reported as over. A second is long beside what code does as it is left, so that the next
+exception does not meet it there.
+
+No exception comes to the site's own code: none while the site is asked, none between the steps of this module, and
+none when the analysis has ended. A site of several is asked on another thread, which no exception reaches: there an
+answer that has begun holds the end up, and one that has not begun when the time is over is refused.
 """
 
 import signal
@@ -21,6 +27,8 @@ from typing import Final, TypeVar, final
 from hdpstats._base.errors import SiteError
 
 _LEAST: Final = 0.001
+_AGAIN: Final = 1.0
+"""Seconds of the processors from one end to the next, where the analysis goes on all the same."""
 
 _Found = TypeVar("_Found")
 
@@ -51,23 +59,30 @@ class AnalysisTime:
         Raises
         ------
         SiteError
-            It took longer. No answer of the site is under way any more.
+            It took longer, whatever it returned or raised. No answer of the site is under way any more, or will be.
         """
         if threading.current_thread() is not threading.main_thread():
             return analysis()
         before = signal.signal(signal.SIGPROF, self._end)
         try:
-            try:  # the inner one: from its end on nothing is raised, and all before is caught by the outer one
+            try:
                 self._counts = True
-                signal.setitimer(signal.ITIMER_PROF, self._seconds)
-                return analysis()
+                signal.setitimer(signal.ITIMER_PROF, self._seconds, _AGAIN)
+                found = analysis()
             finally:
                 self._counts = False
-        except _Over:
-            raise self._too_long() from None
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:
+            if not self._over:
+                raise
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
+            signal.signal(signal.SIGPROF, signal.SIG_IGN)  # discards one that is on its way
             signal.signal(signal.SIGPROF, before)
+        if self._over:
+            raise self._too_long()
+        return found
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -90,18 +105,20 @@ class AnalysisTime:
             with self._lock:
                 self._asked -= 1
                 if not self._asked and self._counts:
-                    signal.setitimer(signal.ITIMER_PROF, max(self._left, _LEAST))
+                    signal.setitimer(signal.ITIMER_PROF, max(self._left, _LEAST), _AGAIN)
 
-    def _end(self, _number: int, _frame: FrameType | None) -> None:
+    def _end(self, _number: int, frame: FrameType | None) -> None:
         """End the analysis, unless the site is asked; at a step into or out of that, look again a little later."""
-        going_on = signal.getitimer(signal.ITIMER_PROF)[0] > 0  # a signal from before the time stood still
-        if not self._counts or self._over or going_on:
+        if not self._counts:
             return
-        if not self._lock.acquire(blocking=False):  # held by another thread, or by this one below the handler
-            signal.setitimer(signal.ITIMER_PROF, _LEAST)
+        of_site = frame is not None and frame.f_globals is globals()
+        if of_site or not self._lock.acquire(blocking=False):  # held by another thread, or by this one further below
+            signal.setitimer(signal.ITIMER_PROF, _LEAST, _AGAIN)
             return
         try:
-            if self._asked:  # whoever leaves last lets the time go on
+            if self._asked:  # whoever leaves last lets the time go on, which is over then
+                signal.setitimer(signal.ITIMER_PROF, 0)
+                self._left = 0.0
                 return
             self._over = True
         finally:

@@ -241,8 +241,8 @@ def in_words(row: Mapping[Any, Any]) -> str:
 def _late(settings: SiteSettings) -> str:
     if not settings.overruns.exists():
         return f"none was counted (there is no {settings.overruns})"
-    most, overruns = settings.timing.overruns, Overruns(settings.overruns)
-    counted = {name: overruns.of(name) for name in settings.analysts}
+    most, found = settings.timing.overruns, Overruns.counted(settings.overruns)
+    counted = {name: found.get(name, 0) for name in settings.analysts}
     lines = [
         f"{name}: {number} of {most}"
         + (

@@ -283,6 +283,29 @@ class Overruns:
             )
             raise ArgumentError(message, argument="state") from None
 
+    @staticmethod
+    def counted(path: Path) -> dict[str, int]:
+        """Return the numbers of all analysts, and leave the file as it is.
+
+        Where a process ended while it wrote, SQLite takes back what it had written of its count: that alone writes.
+
+        Raises
+        ------
+        StateError
+            The file cannot be read.
+        """
+        try:
+            try:
+                return _rows(path, "ro")
+            except sqlite3.OperationalError:
+                return _rows(path, "rw")
+        except sqlite3.Error as error:
+            raise StateError(
+                f"state: overruns are counted in {path}, which cannot be read ({error}): give this process permission "
+                "to read it",
+                argument="state",
+            ) from None
+
     def of(self, analyst: str) -> int:
         """Return an analyst's number."""
         with self._connected() as connection:
@@ -328,6 +351,14 @@ class Overruns:
         with closing(sqlite3.connect(self._path, timeout=60.0, isolation_level=None)) as connection:
             connection.execute("PRAGMA synchronous=EXTRA")
             yield connection
+
+
+def _rows(path: Path, mode: str) -> dict[str, int]:
+    """Return the numbers in a file that is opened in a mode of SQLite's; none before its table is made."""
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=60.0)) as connection:
+        if connection.execute("SELECT name FROM sqlite_master WHERE name = 'overruns'").fetchone() is None:
+            return {}
+        return dict(connection.execute("SELECT analyst, number FROM overruns"))
 
 
 @final

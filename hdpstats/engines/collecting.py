@@ -13,6 +13,7 @@ from typing import Any, Final, final
 
 from hdpstats._base.errors import HdpError, SiteError
 from hdpstats.exchange import ReleaseFile, RequestFile, SeveralSites
+from hdpstats.exchange.several import DIFFERS, ENDS
 
 FACTS: Final = "hdpstats_facts"
 ANSWER: Final = "hdpstats_answer"
@@ -27,6 +28,7 @@ REFUSALS: Final[Mapping[str, str]] = MappingProxyType(
         "unavailable": "it could not answer; its custodian's log says why",
         "unknown-analyst": "its settings list no analyst of the name that signed the job",
         "request": "it cannot answer such a request, which is of another schema, or not whole; nothing was charged now",
+        "not-asked": "the job that was signed does not name it for this request; nothing was charged now",
         "not-approved": "its custodian has not approved the request",
         "forbidden": "it does not permit this to the analyst",
         "insufficient-budget": "its ledger has not enough left for the analyst",
@@ -90,7 +92,7 @@ def several_of(content: Mapping[str, Any]) -> SeveralSites:
         raise SiteError("the files of the other sites cannot be read") from None
 
 
-_WORDS: Final = frozenset({NO_ANSWER, *REFUSALS.values()})
+_WORDS: Final = frozenset({NO_ANSWER, DIFFERS, ENDS, *REFUSALS.values()})
 
 
 def in_fixed_words(reason: object) -> str:
@@ -129,7 +131,7 @@ def collect(
     for _ in range(MOST_EXCHANGES):
         several = _exchange(request, several, send, ANSWER)
         try:
-            return several, several.result(request)
+            return several.outcome(request)
         except HdpError:
             if several.progress() <= answers:  # nobody had anything to add: it will not be answered
                 raise

@@ -37,6 +37,7 @@ from hdpstats.custodian.previewing import check_approved
 from hdpstats.custodian.senders import sender_of
 from hdpstats.custodian.serving import protect_memory
 from hdpstats.custodian.settings import SiteSettings
+from hdpstats.engines.asked_sites import AskedSites
 from hdpstats.engines.collecting import ANSWER, FACTS, REFUSALS, Reply, several_of, written
 from hdpstats.exchange import ReleaseFile, RequestFile, SeveralSites
 from hdpstats.exchange.files import Unreadable
@@ -110,6 +111,29 @@ class Participation:
 
 
 @final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Open:
+    """A site that is open for one request.
+
+    Attributes
+    ----------
+    exchange : Exchange
+        The site.
+    asked : RequestFile
+        The request.
+    analyst : str
+        Who asks.
+    sites : tuple of str
+        Whom he asks.
+    """
+
+    exchange: Exchange
+    asked: RequestFile
+    analyst: str
+    sites: tuple[str, ...]
+
+
+@final
 class Participant:
     """A site's side of the exchanges of one request.
 
@@ -121,8 +145,10 @@ class Participant:
         The custodian's file.
     request
         The request's file, as the carrier brought it.
+    sites
+        The file of whom it is for (`hdpstats.engines.asked_sites`), as the carrier brought it.
     signers
-        Who signed it, as the carrier has verified; empty where nobody did.
+        Who signed both, as the carrier has verified; empty where nobody did.
     prices, clock
         Those of this machine.
     """
@@ -133,13 +159,14 @@ class Participant:
         name: str,
         participation: Path,
         request: Path,
+        sites: Path,
         signers: frozenset[str],
         prices: Prices | None = None,
         clock: Clock = Clock(),  # noqa: B008  (frozen)
     ) -> None:
         self._name, self._participation, self._request, self._signers = name, participation, request, signers
-        self._prices, self._clock = prices, clock
-        self._open: tuple[Exchange, RequestFile, str] | None = None
+        self._sites, self._prices, self._clock = sites, prices, clock
+        self._open: _Open | None = None
 
     def reply(self, task: str, content: Mapping[str, Any]) -> Reply:
         """Answer one exchange; raises nothing, and says nothing of what happened inside but a refusal's name."""
@@ -167,15 +194,15 @@ class Participant:
     def _answered(self, task: str, content: Mapping[str, Any]) -> ReleaseFile:
         if task not in (FACTS, ANSWER):
             raise _Refused("request")
-        site, asked, analyst = self._opened()
+        opened = self._opened()
         if task == FACTS:
-            return site.facts(asked)
+            return opened.exchange.facts(opened.asked)
         try:
             several = several_of(content)
             several.check_quorum()
         except HdpError as error:
             raise _Refused("others", error) from None
-        if self._name not in several.releases or self._name in several.left:
+        if several.asked != opened.sites or self._name not in several.releases or self._name in several.left:
             raise _Refused("others")
         if threading.current_thread() is not threading.main_thread() and not self._declared().unsigned:
             raise StateError(
@@ -183,9 +210,9 @@ class Participant:
                 "nothing was charged now; have it send the task to the client's own loop",
                 argument="limits: analysis",
             )
-        return self._asked(site, asked, analyst, several)
+        return self._asked(opened, several)
 
-    def _opened(self) -> tuple[Exchange, RequestFile, str]:
+    def _opened(self) -> _Open:
         if self._open is not None:
             return self._open
         declared = self._declared()
@@ -198,9 +225,23 @@ class Participant:
         except HdpError as error:
             raise _Refused("request", error) from None
         analyst = self._analyst(settings, declared, asked)
+        sites = self._named(asked)
         self._check_approved(settings, asked, analyst)
-        self._open = Exchange(settings, prices=self._prices, clock=self._clock), asked, analyst
+        exchange = Exchange(settings, prices=self._prices, clock=self._clock)
+        self._open = _Open(exchange=exchange, asked=asked, analyst=analyst, sites=sites)
         return self._open
+
+    def _named(self, asked: RequestFile) -> tuple[str, ...]:
+        """Return the names of the sites that a request is for, of which this is one."""
+        try:
+            said = AskedSites.read(self._sites)
+        except Unreadable:  # now
+            raise
+        except HdpError as error:
+            raise _Refused("not-asked", error) from None
+        if said.request_sha256 != asked.sha256 or self._name not in said.names:
+            raise _Refused("not-asked")
+        return said.names
 
     def _check_approved(self, settings: SiteSettings, asked: RequestFile, analyst: str) -> None:
         try:
@@ -228,7 +269,7 @@ class Participant:
         except HdpError as error:
             raise _Refused("unknown-analyst", error) from None
 
-    def _asked(self, site: Exchange, asked: RequestFile, analyst: str, several: SeveralSites) -> ReleaseFile:
+    def _asked(self, opened: _Open, several: SeveralSites) -> ReleaseFile:
         def beside(own: Site) -> Mapping[str, Site]:
             try:
                 return several.sites({self._name: own})
@@ -238,7 +279,9 @@ class Participant:
                 raise _Refused("others", error) from None
 
         try:
-            return site.answer(asked, analyst=analyst, beside=beside, quorum=several.quorum_of_study())
+            return opened.exchange.answer(
+                opened.asked, analyst=opened.analyst, beside=beside, quorum=several.quorum_of_study()
+            )
         except NotApproved as error:
             raise _Refused("not-approved", error) from None
         except HdpError as error:

@@ -183,9 +183,17 @@ class ReleaseFile:
             )
         return read
 
-    def site(self, *, otherwise: str | None = None) -> "RecordedSite":
-        """Return a site that gives these answers, and no other; ``otherwise`` is what it says where it has none."""
-        return RecordedSite(self, otherwise=otherwise)
+    def site(self, *, otherwise: str | None = None, differs: str | None = None) -> "RecordedSite":
+        """Return a site that gives these answers, and no other.
+
+        Parameters
+        ----------
+        otherwise
+            What it says where it has no answer.
+        differs
+            What it says there while it has answers that nobody asked for.
+        """
+        return RecordedSite(self, otherwise=otherwise, differs=differs)
 
 
 def refusal_json(request_sha256: str, code: str, facts: Mapping[str, object]) -> str:
@@ -233,8 +241,8 @@ def _answer(fields: Mapping[str, Any]) -> tuple[Query, Release]:
 class RecordedSite(Site):
     """A site that gives the answers of a release file: nothing is charged, and nothing else is answered."""
 
-    def __init__(self, release_file: ReleaseFile, *, otherwise: str | None = None) -> None:
-        self._file, self._otherwise = release_file, otherwise
+    def __init__(self, release_file: ReleaseFile, *, otherwise: str | None = None, differs: str | None = None) -> None:
+        self._file, self._otherwise, self._differs = release_file, otherwise, differs
         self._answers = {query.question(): release for query, release in release_file.answers}
         self._used: set[str] = set()
 
@@ -294,7 +302,8 @@ class RecordedSite(Site):
         self._used.add(query.question())
         if release is None:
             raise SiteError(
-                self._otherwise
+                (self._differs if self.unused else None)
+                or self._otherwise
                 or "the release file has no answer to what this request asks: the site did not complete it, or the "
                 f"file is of another version of hdpstats (it was answered with {self._file.version}, and this is "
                 f"{__version__}). Have the same request answered again: what was charged is not charged again"

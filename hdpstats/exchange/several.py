@@ -14,6 +14,9 @@ several rounds, from what all of them have released so far. So a site that answe
 before counts, its later answers do not. The result names it, and is valid while a quorum answers. A site that did not
 state its facts is no site of the study; it counts towards the quorum all the same.
 
+**A site that was given other files** of the others than they wrote makes, and answers, other queries. Its file lacks
+what the files of the others make of the request, so that it is left out of the result, too.
+
 **Again.** What a site released is in its ledger: the same request, of the same study, gets the same releases for
 nothing. The study is the same where the same sites have stated their facts, now or, if they are gone, before: their
 files from then belong to it. A site that was left out and is back is charged what it had not released. Where a
@@ -30,12 +33,25 @@ from typing import Any, Final, final
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError, SiteError
-from hdpstats.exchange.release_file import ReleaseFile
+from hdpstats.exchange.release_file import RecordedSite, ReleaseFile
 from hdpstats.exchange.request_file import RequestFile
 from hdpstats.sites import Site
 
 NOT_YET: Final = "it has not been asked this yet"
 """What a site says of itself, to the other sites' code, where its answer is still to come."""
+
+DIFFERS: Final = "its file answers other questions than these files ask: it was given other files of the other sites"
+"""What is said in a result of a site that lacks an answer and has others that nobody asks for.
+
+Queries follow from the files of all. So either whoever carried them gave the site others, or its answers are of an
+earlier exchange, with other sites.
+"""
+
+ENDS: Final = (
+    "its file ends before this question: its analysis was ended, it was given other files of the other sites, or it "
+    "was not asked this"
+)
+"""What is said in a result of any other site that lacks an answer."""
 
 
 def _latest(before: ReleaseFile | None, new: ReleaseFile) -> ReleaseFile:
@@ -123,11 +139,8 @@ class SeveralSites:
             A site that is here is not the one of that name in the files: its facts differ.
         """
         sites: dict[str, Site] = {}
-        for name in self.asked:
-            if name not in self.releases:
-                continue
+        for name, recorded in self._recorded(otherwise=NOT_YET).items():
             facts, here = self.releases[name].facts, own.get(name)
-            recorded = self.releases[name].site(otherwise=self.left.get(name, NOT_YET))
             if here is not None and (here.held, here.schema.sha256, here.records) != (
                 recorded.held,
                 facts.schema.sha256,
@@ -137,12 +150,29 @@ class SeveralSites:
             sites[name] = recorded if here is None or name in self.left else here
         return sites
 
+    def _recorded(self, *, otherwise: str, differs: str | None = None) -> dict[str, RecordedSite]:
+        """Return the sites of the study by name, as their files have them; see `ReleaseFile.site`."""
+        return {
+            name: self.releases[name].site(
+                otherwise=self.left.get(name, otherwise), differs=None if name in self.left else differs
+            )
+            for name in self.asked
+            if name in self.releases
+        }
+
     def quorum_of_study(self) -> int | None:
         """Return the quorum as a study of `sites` takes it: None of one site, where it is nobody's to decide."""
         return min(self.quorum, len(self.releases)) if len(self.releases) > 1 else None
 
     def result(self, request: RequestFile, public: pd.DataFrame | None = None) -> Any:
         """Return the result of a request: what `fit` at these sites returns, with the sites that did not answer.
+
+        See `outcome` for what is raised.
+        """
+        return self.outcome(request, public)[1]
+
+    def outcome(self, request: RequestFile, public: pd.DataFrame | None = None) -> "tuple[SeveralSites, Any]":
+        """Return these releases, with all sites left out that the result lacks an answer of, and the result.
 
         Raises
         ------
@@ -152,8 +182,11 @@ class SeveralSites:
         self.check_quorum()
         if any(each.request_sha256 != request.sha256 for each in self.releases.values()):
             raise ArgumentError("releases must answer this request", argument="releases")
+        sites = self._recorded(otherwise=ENDS, differs=DIFFERS)
         with request.in_its_recipe():
-            return request.question.ask(request.study(self.sites(), public, quorum=self.quorum_of_study()))
+            result = request.question.ask(request.study(sites, public, quorum=self.quorum_of_study()))
+        lacking = {name: DIFFERS if each.unused else ENDS for name, each in sites.items() if each.lacks}
+        return self.without(lacking), result
 
     def progress(self) -> int:
         """Return the number of answers of sites that still answer."""

@@ -1,6 +1,8 @@
 """An analysis ends when its time is over, and no answer of the site counts or is interrupted."""
 
 import contextlib
+import ctypes
+import itertools
 import signal
 import sys
 import threading
@@ -34,6 +36,77 @@ def test_work_beyond_the_time_is_ended():
     assert signal.getitimer(signal.ITIMER_PROF) == (0.0, 0.0)
 
 
+def working():
+    """Work for about half a minute, many times as long as any time that is over here."""
+    for _ in range(2_000_000):
+        sum(range(1000))
+
+
+def test_code_that_swallows_the_end_is_ended_again(monkeypatch):
+    monkeypatch.setattr(analysis_time, "_AGAIN", 0.1)
+    swallowed = []
+
+    def analysis():
+        for _ in range(3):
+            try:
+                working()
+            except BaseException as end:
+                swallowed.append(end)
+        working()
+        return "never ended"
+
+    with pytest.raises(hdp.SiteError, match="takes longer than"):
+        AnalysisTime(0.02).run(analysis)
+    assert swallowed
+
+
+def test_an_end_within_a_function_that_c_calls_comes_again(monkeypatch):
+    monkeypatch.setattr(analysis_time, "_AGAIN", 0.1)
+    swallowed = []
+    monkeypatch.setattr(sys, "unraisablehook", swallowed.append)
+    called = ctypes.CFUNCTYPE(None)(working)
+
+    def analysis():
+        called()
+        working()
+        return "never ended"
+
+    with pytest.raises(hdp.SiteError, match="takes longer than"):
+        AnalysisTime(0.02).run(analysis)
+    assert swallowed
+
+
+@pytest.mark.parametrize("made", ["result", "error", "stopped"])
+def test_the_time_is_over_whatever_the_analysis_makes_of_the_end(made):
+    class Stopped(BaseException):
+        pass
+
+    limit = AnalysisTime(LONG)
+
+    def analysis():
+        with contextlib.suppress(BaseException):
+            over()
+        if made == "result":
+            return made
+        raise ValueError if made == "error" else Stopped
+
+    with pytest.raises(hdp.SiteError, match="takes longer than") as caught:
+        limit.run(analysis)
+    assert caught.value.facts["code"] == "too-long"
+    with pytest.raises(hdp.SiteError, match="takes longer than"), limit.paused():
+        pytest.fail("the site is asked after the end")
+
+
+def test_who_interrupts_the_process_is_heard_after_the_end_too():
+    def analysis():
+        with contextlib.suppress(BaseException):
+            over()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        AnalysisTime(LONG).run(analysis)
+
+
 def test_no_answer_of_the_site_is_interrupted_or_counted():
     limit, answered = AnalysisTime(LONG), []
 
@@ -41,8 +114,9 @@ def test_no_answer_of_the_site_is_interrupted_or_counted():
         with limit.paused():
             assert signal.getitimer(signal.ITIMER_PROF) == (0.0, 0.0)
             over()
+            over()
             answered.append(True)
-        over()
+        working()  # the time was over as the site was asked
 
     with pytest.raises(hdp.SiteError, match="takes longer than"):
         limit.run(analysis)
@@ -69,17 +143,25 @@ def test_other_threads_are_not_limited():
     assert found == [before]
 
 
-def over_at(step):
-    """Return a trace function that lets the time be over at one step of the limit's own code, by number."""
-    steps, before = iter(range(step + 1)), signal.getsignal(signal.SIGPROF)
+OWN = analysis_time.__file__
+
+
+def over_at(step, files=(OWN, contextlib.__file__)):
+    """Return a trace function that lets the time be over at one step of the limit's own code, by number.
+
+    Without a number it is over at each of them.
+    """
+    steps, before = itertools.count(), signal.getsignal(signal.SIGPROF)
 
     def trace(frame, event, _):
-        if frame.f_code.co_filename not in (analysis_time.__file__, contextlib.__file__):
+        if frame.f_code.co_filename not in files:
             return None
         frame.f_trace_opcodes = True
-        begun = signal.getsignal(signal.SIGPROF) != before  # no signal comes earlier, or after the end
-        if event == "opcode" and begun and next(steps, None) == step:
-            over()
+        handler = signal.getsignal(signal.SIGPROF)
+        begun = handler not in (before, signal.SIG_IGN)  # no signal comes earlier, or after the end
+        if event == "opcode" and begun and (step is None or next(steps) == step):
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            handler(signal.SIGPROF, frame)  # as the interpreter calls it between two steps
         return trace
 
     return trace
@@ -126,6 +208,29 @@ def test_at_whichever_step_the_time_ends_nothing_of_the_site_is_left_held():
     assert sys.exception() is None
 
 
+@pytest.mark.parametrize("swallows", [False, True])
+def test_no_step_of_the_limit_itself_is_interrupted(swallows):
+    """Signals at all of its steps: also where the analysis has swallowed an end, and goes on."""
+    limit, traced = AnalysisTime(LONG), sys.gettrace()
+
+    def analysis():
+        if swallows:
+            with contextlib.suppress(BaseException):
+                over()
+        with contextlib.suppress(hdp.SiteError), limit.paused():
+            return "answered"
+
+    sys.settrace(over_at(None, files=(OWN,)))
+    try:
+        ended = limit.run(analysis)
+    except hdp.SiteError as error:
+        ended = error.facts["code"]
+    finally:
+        sys.settrace(traced)
+    assert ended == ("too-long" if swallows else "answered")
+    assert signal.getitimer(signal.ITIMER_PROF) == (0.0, 0.0)
+
+
 def test_an_answer_on_another_thread_is_waited_for_or_refused():
     limit, began, go_on, outcomes = AnalysisTime(LONG), threading.Event(), threading.Event(), []
 
@@ -145,10 +250,10 @@ def test_an_answer_on_another_thread_is_waited_for_or_refused():
         threads[0].start()
         began.wait()
         over()  # an answer has begun: nothing ends
+        assert signal.getitimer(signal.ITIMER_PROF) == (0.0, 0.0)
         go_on.set()
         threads[0].join()
-        assert signal.getitimer(signal.ITIMER_PROF)[0] > LONG / 2
-        over()
+        working()
 
     with pytest.raises(hdp.SiteError, match="takes longer than"):
         limit.run(analysis)

@@ -2,6 +2,8 @@
 
 import os
 import re
+import subprocess
+import sys
 
 import pandas as pd
 import pytest
@@ -9,6 +11,7 @@ import pytest
 import hdpstats.api as hdp
 from hdpstats.cli import main
 from hdpstats.custodian import SiteSettings, overview
+from hdpstats.custodian.files import StateError
 from hdpstats.custodian.overview import WORDS, in_words
 from hdpstats.custodian.permissions import FAMILIES
 from hdpstats.custodian.timing import Overruns
@@ -65,6 +68,38 @@ def test_all_that_a_decision_needs_is_shown_in_words(path):
     assert f"bob: 1 of {settings.timing.overruns}" in said
     assert "not stated yet in the settings (disclosure:): " in said
     assert "Requests" not in said
+
+
+def test_what_is_shown_leaves_the_count_of_late_answers_as_it_is(path):
+    settings = SiteSettings.from_yaml(path)
+    place = settings.overruns
+    os.utime(place, ns=(10**18, 10**18))
+    before = place.read_bytes()
+    assert "bob: 1 of" in overview(settings)
+    assert place.stat().st_mtime_ns == 10**18
+    assert place.read_bytes() == before
+
+
+def test_a_count_is_read_of_whatever_an_interrupted_process_left(tmp_path):
+    place = tmp_path / "site.overruns.db"
+    place.touch()  # and no table yet
+    assert Overruns.counted(place) == {}
+    Overruns(place).add("bob")
+    half = (
+        "import os, sqlite3, sys\n"
+        "connection = sqlite3.connect(sys.argv[1], isolation_level=None)\n"
+        "connection.execute('PRAGMA cache_size = 1')\n"
+        "connection.execute('BEGIN')\n"
+        "connection.execute('UPDATE overruns SET number = 7')\n"
+        "connection.executemany('INSERT INTO overruns VALUES (?, 1)', ((f'{i:>500}',) for i in range(200)))\n"
+        "os._exit(1)\n"
+    )
+    subprocess.run([sys.executable, "-c", half, str(place)], check=False)
+    assert (tmp_path / "site.overruns.db-journal").stat().st_size
+    assert Overruns.counted(place) == {"bob": 1}
+    place.write_bytes(b"no database" * 100)
+    with pytest.raises(StateError, match="which cannot be read"):
+        Overruns.counted(place)
 
 
 def test_who_is_stopped_is_named_with_what_to_do(path):

@@ -5,7 +5,10 @@ from fractions import Fraction
 
 import hdpstats.api as hdp
 from hdpstats.custodian import SiteSettings
+from hdpstats.engines.asked_sites import AskedSites
+from hdpstats.engines.collecting import written
 from hdpstats.engines.participant import Participant
+from hdpstats.exchange import RequestFile
 from tests.custodian.people import SCHEMA, people
 
 EVERYTHING = {"mechanisms": "all", "models": "all"}
@@ -14,15 +17,16 @@ PATIENT = {"grid": 0.005, "factor": 1, "requests": 10**9, "overruns": 10**9}
 PRICES = {"steps": 1e-12}
 ANALYST = "ann@university.example"
 GRID = 0.01
+NAMES = ("east", "north", "south")
 
 
 class Hospital:
     """A hospital's folder: rows, settings, ledger, and what it says about taking part."""
 
-    def __init__(self, folder, name, *, rows=300, seed=0, unsigned=False, grid=GRID, **entries):
+    def __init__(self, folder, name, *, rows=300, seed=0, unsigned=False, grid=GRID, sites=NAMES, **entries):
         folder.mkdir(parents=True)
         folder.chmod(0o700)
-        self.name, self.folder, self.rows = name, folder, people(rows, seed=seed)
+        self.name, self.folder, self.rows, self.sites = name, folder, people(rows, seed=seed), sites
         self.rows.to_parquet(folder / "rows.parquet")
         (folder / "rows.parquet").chmod(0o600)
         SCHEMA.to_yaml(folder / "dictionary.yaml")
@@ -64,11 +68,16 @@ class Hospital:
     def releases(self):
         return int(self.ledger.history()["released"].sum())
 
-    def participant(self, request, signers=(ANALYST,), **options):
+    def participant(self, request, signers=(ANALYST,), *, sites=None, **options):
+        """Return what answers a request that is for these hospitals."""
+        said = AskedSites(request_sha256=RequestFile.read(request).sha256, names=sites or self.sites)
+        place = self.folder / "sites.json"
+        place.write_text(said.to_json() + "\n")
         return Participant(
             name=self.name,
             participation=self.participation,
             request=request,
+            sites=place,
             signers=frozenset(signers),
             prices=PRICES,
             **options,
@@ -94,3 +103,14 @@ class Carrier:
             replies[name] = several[0]
         self.replies.append(replies)
         return replies
+
+
+def left_by(folder, several, request):
+    """Write what the controller leaves."""
+    out = folder / "workspace" / "hdpstats"
+    (out / "releases").mkdir(parents=True)
+    for name, release in several.releases.items():
+        (out / "releases" / f"{name}.json").write_bytes(written(release))
+    said = {"request": request.sha256, "asked": list(several.asked), "left": dict(several.left)}
+    (out / "sites.json").write_text(json.dumps(said))
+    return folder

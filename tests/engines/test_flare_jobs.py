@@ -13,14 +13,15 @@ import pytest
 import hdpstats.api as hdp
 from hdpstats.cli import main
 from hdpstats.engines import flare
+from hdpstats.engines.asked_sites import AskedSites
 from hdpstats.engines.collecting import FACTS, NO_ANSWER, collect, written
 from hdpstats.engines.flare.job import read_job, write_job
+from hdpstats.exchange import RequestFile
 from hdpstats.ledger import SigningKey
 from tests.custodian.people import PUBLIC, SCHEMA
-from tests.engines.hospitals import Carrier, Hospital
+from tests.engines.hospitals import NAMES, Carrier, Hospital, left_by
 
 STUDY = hdp.Study(public=PUBLIC, schema=SCHEMA)
-NAMES = ("east", "north", "south")
 
 
 @pytest.fixture
@@ -30,23 +31,14 @@ def request_file(tmp_path):
     return place
 
 
-def left_by(folder, several, request):
-    """Write what the controller leaves."""
-    out = folder / "workspace" / "hdpstats"
-    (out / "releases").mkdir(parents=True)
-    for name, release in several.releases.items():
-        (out / "releases" / f"{name}.json").write_bytes(written(release))
-    said = {"request": request.sha256, "asked": list(several.asked), "left": dict(several.left)}
-    (out / "sites.json").write_text(json.dumps(said))
-    return folder
-
-
 def test_a_job_has_one_request_and_no_code(tmp_path, request_file):
     write_job(request_file, tmp_path / "job", sites=NAMES)
     files = {str(file.relative_to(tmp_path / "job")) for file in (tmp_path / "job").rglob("*") if file.is_file()}
     config = {f"app/config/{name}" for name in ("config_fed_server.json", "config_fed_client.json")}
-    assert files == {"meta.json", "app/config/request.json", "app/config/known.json", *config}
+    assert files == {"meta.json", *(f"app/config/{name}.json" for name in ("request", "sites", "known")), *config}
     assert (tmp_path / "job" / "app/config/request.json").read_bytes() == request_file.read_bytes()
+    said = AskedSites.read(tmp_path / "job" / "app/config/sites.json")
+    assert said == AskedSites(request_sha256=RequestFile.read(request_file).sha256, names=NAMES)
     client = json.loads((tmp_path / "job" / "app/config/config_fed_client.json").read_text())
     (executor,) = client["executors"]
     assert executor["executor"] == {"path": flare.EXECUTOR, "args": {}}

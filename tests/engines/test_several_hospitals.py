@@ -13,9 +13,21 @@ from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.previewing import approve
 from hdpstats.custodian.request_costs import CARRIED_AGAIN
 from hdpstats.engines import participant as participant_module
-from hdpstats.engines.collecting import ANSWER, FACTS, NO_ANSWER, REFUSALS, Reply, collect, content_of
+from hdpstats.engines.collecting import (
+    ANSWER,
+    FACTS,
+    NO_ANSWER,
+    REFUSALS,
+    Reply,
+    collect,
+    content_of,
+    in_fixed_words,
+    written,
+)
+from hdpstats.engines.flare.job import read_job
 from hdpstats.engines.participant import Participation
-from hdpstats.exchange import RequestFile, SeveralSites
+from hdpstats.exchange import ReleaseFile, RequestFile, SeveralSites
+from hdpstats.exchange.several import DIFFERS, ENDS
 from hdpstats.ledger import SigningKey
 from hdpstats.records import codec
 from hdpstats.sites import LocalSite
@@ -25,7 +37,7 @@ from tests.custodian.people import FORMULA, PUBLIC, SCHEMA, SURVIVAL
 from tests.custodian.test_request_files import Seen
 from tests.custodian.test_watching import AWAY as AWAY_NOW
 from tests.custodian.test_watching import FOLDER, GARBAGE, unusable
-from tests.engines.hospitals import ANALYST, Carrier, Hospital
+from tests.engines.hospitals import ANALYST, NAMES, Carrier, Hospital, left_by
 
 STUDY = hdp.Study(public=PUBLIC, schema=SCHEMA)
 QUESTIONS = {
@@ -68,7 +80,6 @@ def ask(tmp_path):
 
 
 OTHER = "bob@university.example"
-NAMES = ("east", "north", "south")
 
 
 @pytest.mark.parametrize(
@@ -174,7 +185,7 @@ def test_forged_files_of_others_are_charged_no_more_than_the_request_says(hospit
 @pytest.mark.filterwarnings("ignore:this release was charged")
 def test_a_carrier_that_ends_processes_has_few_charges_in_vain(tmp_path, ask):
     _, place = ask(*SIMPLE)
-    one = Hospital(tmp_path / "east", "east", requests={"unsigned": "admitted"})
+    one = Hospital(tmp_path / "east", "east", sites=("east",), requests={"unsigned": "admitted"})
     carrier = Carrier([one], place)
     facts = carrier(FACTS, {}, ("east",))["east"].release
     content = {"asked": ["east"], "releases": {"east": facts}, "left": {}}
@@ -289,6 +300,7 @@ def test_what_leaves_is_a_release_file_or_a_name(hospitals, ask, monkeypatch):
         raise ValueError(secret)
 
     monkeypatch.setattr(participant_module.Exchange, "answer", broken)
+    hospitals[0].sites = ("east",)
     replies = Carrier(hospitals[:1], place)
     with pytest.raises(hdp.SiteError) as caught:
         collect(asked, ("east",), replies)
@@ -323,12 +335,52 @@ def test_fewer_than_a_quorum_stop_before_anything_is_charged(hospitals, ask):
     ],
 )
 def test_a_hospital_refuses_in_fixed_words(tmp_path, ask, entries, signers, refusal):
-    one = Hospital(tmp_path / "east", "east", **entries)
+    one = Hospital(tmp_path / "east", "east", sites=("east",), **entries)
     asked, place = ask(*SIMPLE)
     with pytest.raises(hdp.SiteError) as caught:
         collect(asked, ("east",), Carrier([one], place, signers=signers))
     assert REFUSALS[refusal] in str(caught.value)
     assert one.spent == 0
+
+
+@pytest.mark.parametrize("names", [("north", "south"), ("EAST", "east.example", "south")])
+def test_a_hospital_answers_what_its_analyst_asked_it(hospitals, ask, names):
+    """Whatever the carrier says of whom the request is for, it is charged nothing and says nothing else."""
+    _, place = ask(*SIMPLE)
+    one = hospitals[0]
+    content = facts_of(Carrier(hospitals, place))
+    of_others = one.participant(place, sites=names)
+    for task, given in ((FACTS, {}), (ANSWER, content), (ANSWER, content | {"asked": list(names)})):
+        assert of_others.reply(task, given) == Reply(refusal="not-asked")
+    assert one.charges == 0
+
+
+def test_whom_another_request_is_for_is_nothing_to_this_one(hospitals, ask):
+    """As where a server puts files of two jobs together, which the same analyst signed."""
+    one, signed = hospitals[0], hospitals[0].folder / "sites.json"
+    one.participant(ask(*QUESTIONS["logit"])[1])
+    of_other = signed.read_bytes()
+    _, place = ask(*SIMPLE)
+    for content in (of_other, place.read_bytes(), b"{}", b"[]", of_other.replace(b'["east"', b'[1,"east"')):
+        asked = one.participant(place)
+        signed.write_bytes(content)
+        assert asked.reply(FACTS, {}) == Reply(refusal="not-asked")
+    signed.unlink()
+    assert asked.reply(FACTS, {}) == Reply(refusal="unavailable")
+    assert one.participant(place).reply(FACTS, {}).release
+
+
+def test_a_hospital_goes_by_the_hospitals_that_its_analyst_asked(hospitals, ask):
+    """A server that names fewer makes a quorum of them no smaller."""
+    _, place = ask(*SIMPLE)
+    carrier, one = Carrier(hospitals, place), hospitals[0]
+    content = facts_of(carrier)
+    for names in (["east"], ["east", "north"], ["north", "east", "south"]):
+        releases = {name: content["releases"][name] for name in names}
+        said = {"asked": names, "releases": releases, "left": {}}
+        assert carrier.participants["east"].reply(ANSWER, said) == Reply(refusal="others")
+    assert one.charges == 0
+    assert carrier.participants["east"].reply(ANSWER, content).release
 
 
 AWAY = [("site.answering.lock", FOLDER), ("site.request-costs.jsonl", GARBAGE), ("ledger.db", GARBAGE)]
@@ -379,7 +431,7 @@ def test_a_hospital_whose_system_fails_says_so_and_is_asked_again(hospitals, ask
 def test_a_hospital_answers_where_its_limit_of_time_holds(tmp_path, ask, unsigned):
     """It does so in the main thread; a simulator needs none."""
     _, place = ask(*SIMPLE)
-    one = Hospital(tmp_path / "east", "east", unsigned=unsigned)
+    one = Hospital(tmp_path / "east", "east", sites=("east",), unsigned=unsigned)
     asked, replies = one.participant(place), []
     facts = asked.reply(FACTS, {}).release
     content = {"asked": ["east"], "releases": {"east": facts}, "left": {}}
@@ -391,7 +443,11 @@ def test_a_hospital_answers_where_its_limit_of_time_holds(tmp_path, ask, unsigne
 
 
 def test_no_refusal_that_may_follow_a_charge_says_that_nothing_was_charged():
-    assert {name for name, words in REFUSALS.items() if "nothing was charged" in words} == {"request", "others"}
+    assert {name for name, words in REFUSALS.items() if "nothing was charged" in words} == {
+        "not-asked",
+        "request",
+        "others",
+    }
 
 
 def test_a_request_that_cannot_be_read_now_is_asked_again(hospitals, ask):
@@ -403,7 +459,7 @@ def test_a_request_that_cannot_be_read_now_is_asked_again(hospitals, ask):
 
 
 def test_nobody_signs_in_a_simulator_that_a_custodian_allowed(tmp_path, ask):
-    one = Hospital(tmp_path / "east", "east", unsigned=True)
+    one = Hospital(tmp_path / "east", "east", sites=("east",), unsigned=True)
     asked, place = ask(*SIMPLE)
     collect(asked, ("east",), Carrier([one], place, signers=()))
     assert one.spent == 0.5
@@ -503,3 +559,50 @@ def test_a_request_for_another_schema_is_refused(tmp_path, hospitals):
     with pytest.raises(hdp.SiteError, match="of another schema"):
         collect(asked, NAMES, Carrier(hospitals, place))
     assert RequestFile.read(place).sha256 == asked.sha256
+
+
+def stated_otherwise(release):
+    """Return a release file with another number of people."""
+    read = ReleaseFile.from_bytes(release)
+    return written(replace(read, facts=replace(read.facts, records=7 * read.facts.records)))
+
+
+def answered_otherwise(release):
+    """Return a release file with other coefficients, where it has any."""
+    return forged(release, 0.25) if len(ReleaseFile.from_bytes(release).answers) > 1 else release
+
+
+@pytest.mark.parametrize(
+    ("question", "misreported", "why"),
+    [("logit", stated_otherwise, ENDS), ("rounds", stated_otherwise, ENDS), ("rounds", answered_otherwise, DIFFERS)],
+)
+def test_a_hospital_that_was_told_otherwise_is_left_out_and_the_result_says_why(
+    tmp_path, hospitals, ask, question, misreported, why
+):
+    """Its file is there, and answers what follows from what was misreported to it."""
+    asked, place = ask(*QUESTIONS[question])
+    carrier = Carrier(hospitals, place)
+
+    def send(task, content, sites):
+        others = {name: misreported(each) for name, each in content["releases"].items() if name != "south"}
+        told = content | {"releases": content["releases"] | others}
+        replies = carrier(task, content, [name for name in sites if name != "south"])
+        return replies | {"south": carrier.participants["south"].reply(task, told)}
+
+    several, result = collect(asked, NAMES, send)
+    assert several.left == {"south": why}
+    assert several.present == ("east", "north")
+    assert why in result.sites.set_index("site")["status"]["south"]
+    found, same = read_job(left_by(tmp_path / "left", replace(several, left={}), asked), place)
+    assert found.left == {"south": why}
+    assert same.to_json() == result.to_json()
+    assert in_fixed_words(why) == why
+
+
+def test_a_hospital_whose_file_ends_early_is_left_out(hospitals, ask):
+    asked, place = ask(*QUESTIONS["logit"])
+    several, _ = collect(asked, NAMES, Carrier(hospitals, place))
+    assert several.left == {}
+    south = several.releases["south"]
+    cut = replace(several, releases={**several.releases, "south": replace(south, answers=south.answers[:1])})
+    assert cut.outcome(asked)[0].left == {"south": ENDS}

@@ -1,8 +1,10 @@
 """The executor that FLARE runs at a site for a job; see `hdpstats.engines.participant` for what it does.
 
-The request is read from the job's own folder, whose signature FLARE has checked and which is checked here again: so
-who asks is who signed the job with the certificate of his startup kit, whatever the server says. It is the common name
-of that certificate that the site's settings list as an analyst.
+The request, and whom it is for, are read from the job's own folder, whose signature FLARE has checked and which is
+checked here again: so who asks is who signed the job with the certificate of his startup kit, and whom he asks is what
+he signed, whatever the server says. It is the common name of that certificate that the site's settings list as an
+analyst. FLARE signs the bytes of each file, not their names nor that they belong together: both files say what they
+are, and the second says of which request it is.
 
 Each task brings what the other sites have released, and is answered with a release file's bytes or the name of a
 refusal. FLARE may deliver a task twice: the second answer is the first one's, from the ledger.
@@ -21,7 +23,7 @@ from nvflare.lighter.tool_consts import NVFLARE_SIG_FILE
 from nvflare.lighter.utils import verify_folder_signature_and_get_signers
 
 from hdpstats.engines.collecting import TASKS
-from hdpstats.engines.flare import CONTENT, PARTICIPATION, REQUEST
+from hdpstats.engines.flare import CONTENT, PARTICIPATION, REQUEST, SITES
 from hdpstats.engines.participant import Participant, keep_apart
 
 
@@ -51,12 +53,14 @@ class RequestExecutor(Executor):
     def _made(self, fl_ctx: FLContext) -> Participant:
         workspace: Workspace = fl_ctx.get_engine().get_workspace()
         site, job = fl_ctx.get_identity_name(), fl_ctx.get_job_id()
+        config = Path(workspace.get_app_config_dir(job))
         participation = Path(workspace.get_file_path_in_site_config(PARTICIPATION))
         keep_apart(participation, site=site)
         self._participant = Participant(
             name=site,
             participation=participation,
-            request=Path(workspace.get_app_config_dir(job)) / REQUEST,
+            request=config / REQUEST,
+            sites=config / SITES,
             signers=_signers(workspace, job),
         )
         return self._participant

@@ -7,8 +7,9 @@ from typing import Any
 
 from hdpstats._base.errors import ArgumentError, SiteError
 from hdpstats._base.validation import real
+from hdpstats.engines.asked_sites import AskedSites
 from hdpstats.engines.collecting import TASKS, in_fixed_words
-from hdpstats.engines.flare import CONTROLLER, EXECUTOR, KNOWN, NAME, REQUEST
+from hdpstats.engines.flare import CONTROLLER, EXECUTOR, KNOWN, NAME, REQUEST, SITES
 from hdpstats.exchange import ReleaseFile, RequestFile, SeveralSites
 from hdpstats.ledger.signing import VerifyingKey
 
@@ -89,6 +90,8 @@ def write_job(
     }
     for place, fields in files.items():
         place.write_text(json.dumps(fields, indent=1) + "\n", encoding="utf-8")
+    said = AskedSites(request_sha256=asked.sha256, names=tuple(names))
+    (config / SITES).write_text(said.to_json() + "\n", encoding="utf-8")
     asked.write(config / REQUEST)
     return asked
 
@@ -109,7 +112,7 @@ def read_job(folder: Path, request: Path, *, keys: Mapping[str, Path | None] | N
     Returns
     -------
     SeveralSites, Result
-        Which sites answered, and the result that ``fit`` returns at these sites.
+        Which sites answered, of the others why they are left out, and the result that ``fit`` returns at these sites.
 
     Raises
     ------
@@ -135,7 +138,7 @@ def read_job(folder: Path, request: Path, *, keys: Mapping[str, Path | None] | N
     absent = [name for name in several.present if name not in releases]
     if absent:
         raise SiteError(f"there is no release file of {', '.join(absent)}, and nothing says why")
-    return several, several.result(asked)
+    return several.outcome(asked)
 
 
 def _left_by(folder: Path) -> tuple[list[str], dict[str, str], dict[str, ReleaseFile]]:
