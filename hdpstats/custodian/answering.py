@@ -73,7 +73,7 @@ from hdpstats.custodian.timing import Overruns, Slots
 from hdpstats.exchange import ReleaseFile, RequestFile
 from hdpstats.exchange.longest_text import longest_text
 from hdpstats.exchange.questions import Question
-from hdpstats.exchange.release_file import CHARGED, CHARGED_BEFORE, QUERY_CHARGED
+from hdpstats.exchange.release_file import CHARGED, CHARGED_BEFORE, QUERY_CHARGED, refusal_json
 from hdpstats.exchange.weighted_people import CountingSite
 from hdpstats.ledger import Ledger, SignatureError, SigningKey
 from hdpstats.privacy.budget import Spend, total
@@ -81,7 +81,7 @@ from hdpstats.records.query import Query, Release
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.sites import LocalSite, Site
-from hdpstats.sites.messages import CODES, RequestRefused
+from hdpstats.sites.messages import CODES, NUMBERS, RequestRefused
 from hdpstats.sites.site import HeldData, SiteTerms
 
 
@@ -550,6 +550,21 @@ class Exchange:
         most, terms = self.ledger.budget, self._site.terms  # nothing is added
         costs = RequestCosts(self.settings, self.ledger, sha256, analyst, most=most, terms=terms)
         return costs.was_charged(self.ledger)
+
+    def refusal(self, sha256: str, analyst: str, code: str, facts: Mapping[str, object]) -> str:
+        """Return the text of a file that says why a request was refused, signed where the site holds a key.
+
+        It has the code, the public ones of the facts, and whether a query of the request was charged.
+
+        Raises
+        ------
+        LedgerError
+            What `was_charged` raises.
+        """
+        public = {name: fact for name, fact in facts.items() if name in (*NUMBERS, CHARGED)}
+        if self.was_charged(sha256, analyst):
+            public[CHARGED] = True
+        return refusal_json(sha256, code, public, key=self._key)
 
     def facts(self, asked: RequestFile) -> ReleaseFile:
         """Return a file without answers, for a request that several sites answer: the public facts about this one."""
