@@ -652,15 +652,23 @@ def _flare_job(arguments: argparse.Namespace) -> None:
 
 
 def _flare_result(arguments: argparse.Namespace) -> None:
-    from hdpstats.engines.flare.job import read_job  # which other commands do without
+    from hdpstats.engines.flare.job import read_job, sites_of_job  # which other commands do without
 
     named = [*map(_key_of, arguments.key), *((site, None) for site in arguments.unsigned)]
     keys = dict(named)
     if len(keys) < len(named):
         raise ArgumentError("key and unsigned must name each site once", argument="key")
     check_new(arguments.out)
-    several, result = read_job(arguments.folder, arguments.request, keys=keys)
+    folder, request, sites = arguments.folder, arguments.request, arguments.site
+    if arguments.job is not None:
+        sites = sites_of_job(arguments.job, request, folder=folder)
+    several, result = read_job(folder, request, sites=sites, keys=keys)
     write_new(arguments.out, result.to_json())
+    if sites is None:
+        print(
+            f"that {', '.join(several.asked)} were asked, and no others, is the server's word: give the job's folder "
+            "(--job FOLDER) or the names (--site NAME)"
+        )
     for name, reason in several.left.items():
         print(f"{name} was left out: {reason}")
     print(result.summary())
@@ -690,6 +698,9 @@ def _add_flare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     reading = verbs.add_parser("result", help="make the result from what a job left, and say who was left out")
     reading.add_argument("request", metavar="REQUEST.JSON", type=Path, help="the request that was sent")
     reading.add_argument("folder", metavar="FOLDER", type=Path, help="what was downloaded")
+    whom = reading.add_mutually_exclusive_group()
+    whom.add_argument("--job", metavar="FOLDER", type=Path, help="what `flare job` wrote: it says whom the job asked")
+    whom.add_argument("--site", metavar="NAME", action="append", help="or the names of all sites that the job asked")
     reading.add_argument(
         "--key",
         metavar="SITE=STEM.pub",

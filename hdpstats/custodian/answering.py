@@ -65,15 +65,17 @@ from hdpstats.custodian.request_costs import (
     left_to_account,
     owed_second,
     query_sha256,
+    was_charged,
 )
 from hdpstats.custodian.senders import sender_of
 from hdpstats.custodian.serving import open_site, read_rows
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.timing import Overruns, Slots
-from hdpstats.exchange import ReleaseFile, RequestFile
+from hdpstats.exchange import ReleaseFile, RequestFile, RequestName
+from hdpstats.exchange.files import read_bytes
 from hdpstats.exchange.longest_text import longest_text
 from hdpstats.exchange.questions import Question
-from hdpstats.exchange.release_file import CHARGED, CHARGED_BEFORE, QUERY_CHARGED
+from hdpstats.exchange.release_file import CHARGED, CHARGED_BEFORE, QUERY_CHARGED, refusal_json
 from hdpstats.exchange.weighted_people import CountingSite
 from hdpstats.ledger import Ledger, SignatureError, SigningKey
 from hdpstats.privacy.budget import Spend, total
@@ -81,7 +83,7 @@ from hdpstats.records.query import Query, Release
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.sites import LocalSite, Site
-from hdpstats.sites.messages import CODES, RequestRefused
+from hdpstats.sites.messages import CODES, NUMBERS, RequestRefused
 from hdpstats.sites.site import HeldData, SiteTerms
 
 
@@ -226,12 +228,6 @@ class AnsweringSite(CountingSite):
             raise
         return release
 
-    def was_charged(self) -> bool:
-        """Whether a query of the request was charged, in this exchange or an earlier one, as far as anything tells."""
-        with suppress(HdpError):
-            return self._costs.was_charged(self._site.ledger)
-        return False
-
     def _answered(self, query: Query) -> Release:
         written = query.to_json().encode()
         self._check_size(len(written))
@@ -333,17 +329,45 @@ FIRST_CHARGED: Final = (
 
 
 def _with_charges(refusal: BaseException, question: Question, site: "AnsweringSite") -> BaseException:
-    """Return a refusal, which says whether the request was charged, now or before, and what of the first question.
+    """Return a refusal, which says where the request has answers in this exchange that it was charged for them.
 
-    Of one that comes again it says so where the request has answers in this exchange.
+    It says of a first question what that leaves. What earlier exchanges were charged `answer` says, and a watched
+    folder in its refusals.
     """
     asked = [query for query, _ in site.answers.values()]
-    if not isinstance(refusal, HdpError) or not (asked or (not comes_again(refusal) and site.was_charged())):
+    if not isinstance(refusal, HdpError) or not asked:
         return refusal
-    words = QUERY_CHARGED if question.second is None else CHARGED_BEFORE
-    if asked and question.second is not None and not question.owes_second(asked):
-        words = FIRST_CHARGED
-    return type(refusal)(f"{refusal}. {words}", **refusal.facts | {CHARGED: True})
+    first_alone = question.second is not None and not question.owes_second(asked)
+    return _charged(refusal, FIRST_CHARGED if first_alone else _words(question))
+
+
+def _words(question: Question | None) -> str:
+    """Return what is said of a request that was charged; None asks nobody knows what."""
+    return QUERY_CHARGED if question is not None and question.second is None else CHARGED_BEFORE
+
+
+def _charged(refusal: HdpError, words: str) -> HdpError:
+    """Return a refusal of a request that was charged, which says so once."""
+    return (
+        refusal if CHARGED in refusal.facts else type(refusal)(f"{refusal}. {words}", **refusal.facts | {CHARGED: True})
+    )
+
+
+def _with_earlier_charges(
+    refusal: HdpError, settings: SiteSettings, sha256: str, analyst: str | None, question: Question | None
+) -> HdpError:
+    """Return a refusal of a request, by its SHA-256, which says whether the request was charged in whatever exchange.
+
+    That is so before the site is opened, too, and where nothing says whose the request is: it may be any analyst's of
+    the settings then. A fault of the site's own ledger or state refuses nothing, and stays as it is; so does each
+    refusal where these do not tell.
+    """
+    names, charged = settings.analysts if analyst is None else [analyst], False
+    if not is_of_site(refusal):
+        with suppress(HdpError):
+            ledger = open_account(settings)
+            charged = any(was_charged(settings, ledger, sha256, name) for name in names)
+    return _charged(refusal, _words(question)) if charged else refusal
 
 
 def is_of_site(error: HdpError) -> bool:
@@ -540,16 +564,29 @@ class Exchange:
         return approval_of(self.settings, self._site, sha256, analyst)
 
     def was_charged(self, sha256: str, analyst: str) -> bool:
-        """Whether a query of a request was charged, in whatever exchange (`RequestCosts.was_charged`).
+        """Whether a query of a request was charged, in whatever exchange.
 
         Raises
         ------
         LedgerError
             Its costs (`StateError`) or the ledger cannot be read.
         """
-        most, terms = self.ledger.budget, self._site.terms  # nothing is added
-        costs = RequestCosts(self.settings, self.ledger, sha256, analyst, most=most, terms=terms)
-        return costs.was_charged(self.ledger)
+        return was_charged(self.settings, self.ledger, sha256, analyst)
+
+    def refusal(self, sha256: str, analyst: str, code: str, facts: Mapping[str, object]) -> str:
+        """Return the text of a file that says why a request was refused, signed where the site holds a key.
+
+        It has the code, the public ones of the facts, and whether a query of the request was charged.
+
+        Raises
+        ------
+        LedgerError
+            What `was_charged` raises.
+        """
+        public = {name: fact for name, fact in facts.items() if name in (*NUMBERS, CHARGED)}
+        if self.was_charged(sha256, analyst):
+            public[CHARGED] = True
+        return refusal_json(sha256, code, public, key=self._key)
 
     def facts(self, asked: RequestFile) -> ReleaseFile:
         """Return a file without answers, for a request that several sites answer: the public facts about this one."""
@@ -730,9 +767,10 @@ def answer(
     Raises
     ------
     ArgumentError, SchemaError, LedgerError
-        A file, or the settings, cannot be used. Nothing was charged.
+        A file, or the settings, cannot be used. Nothing was charged now.
     HdpError
-        What the site raises; what was charged before stays charged, and the same request goes on from there.
+        What the site raises; what was charged before stays charged, and the same request goes on from there. Each
+        refusal of a request that was charged, in whatever exchange, has the fact ``charged_before`` and says so.
     """
     if (by is None) != (sha256 is None):
         raise ArgumentError(
@@ -740,21 +778,28 @@ def answer(
             "(--dry-run shows it)",
             argument="sha256" if sha256 is None else "approve",
         )
-    asked = RequestFile.read(request)
-    name = sender_of(settings, asked, analyst)
-    rows = None if public is None else read_rows(public)
-    asked.public_table(settings.dictionary, settings.persons.unit, rows)
-    ledger = open_account(settings)
-    held = HeldData(dataset=ledger.dataset, version=ledger.version, account=ledger.identity)
-    same = partial(_is_earlier, asked=asked, site=PreviewSite(settings, ledger, analyst=name))
-    check_new(out, same=same, ending="; nothing was charged")
-    if by is not None and sha256 is not None:
-        recorded(settings, considered(settings, asked, name, public), by=by, sha256=sha256)
-    else:
-        check_approved(settings, asked, name)  # before a row is read
-    exchange = Exchange(settings, prices=prices, clock=clock)
-    before = partial(ReleaseFile.answers_at, out, request=asked.sha256, held=held)
-    made = exchange.answer(asked, analyst=name, public=rows, before=before)
+    content = read_bytes(request, name="request")
+    named, who, asked = RequestName.of(content), analyst, None
+    try:
+        asked = RequestFile.from_bytes(content, place=request)
+        del content  # which may be long
+        who = sender_of(settings, asked, analyst)
+        rows = None if public is None else read_rows(public)
+        asked.public_table(settings.dictionary, settings.persons.unit, rows)
+        ledger = open_account(settings)
+        held = HeldData(dataset=ledger.dataset, version=ledger.version, account=ledger.identity)
+        same = partial(_is_earlier, asked=asked, site=PreviewSite(settings, ledger, analyst=who))
+        check_new(out, same=same, ending="; nothing was charged")
+        if by is not None and sha256 is not None:
+            recorded(settings, considered(settings, asked, who, public), by=by, sha256=sha256)
+        else:
+            check_approved(settings, asked, who)  # before a row is read
+        exchange = Exchange(settings, prices=prices, clock=clock)
+        before = partial(ReleaseFile.answers_at, out, request=asked.sha256, held=held)
+        made = exchange.answer(asked, analyst=who, public=rows, before=before)
+    except HdpError as refusal:
+        question = None if asked is None else asked.question
+        raise _with_earlier_charges(refusal, settings, named.sha256, who, question) from None
     try:
         with new_file(out, same=same) as place:
             write_durably(place, made.to_json() + "\n")

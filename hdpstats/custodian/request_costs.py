@@ -100,7 +100,7 @@ class RequestCosts:
         of_account = ledger.identity, ledger.dataset, ledger.version, str(terms)
         self._data = dict(zip(_DATA, of_account, strict=True))
         self._content = _content(self._place)
-        self._answered, waiting = self._read()
+        self._answered, waiting = _lines_of(self._content, self._whose, self._place)
         here = [each for each in self._answered if self._of_this_data(each)]
         self._costs, self._waiting = (
             {str(each["query"]): _cost(each) for each in lines} for lines in (here, filter(self._of_this_data, waiting))
@@ -112,25 +112,6 @@ class RequestCosts:
     def queries(self) -> Mapping[str, Spend]:
         """What each of its queries costs by its proof, by the SHA-256 of a query: those that wait, too."""
         return {**self._waiting, **self._costs}
-
-    def was_charged(self, ledger: Ledger) -> bool:
-        """Whether a query of the request was charged to its analyst, at whatever version, terms or account.
-
-        Of the account of ``ledger`` that says which ones were. Of another account each query counts that was written
-        down to be charged, although a process may have ended between the two.
-
-        Raises
-        ------
-        LedgerError
-            The ledger cannot be read.
-        """
-        here, elsewhere = set(self._costs), False
-        for line in self._answered:
-            if line["account"] == ledger.identity:
-                here.add(line["query"])
-            else:
-                elsewhere = elsewhere or _FREE not in line
-        return elsewhere or bool(here and here & ledger.charged_queries(self._whose["analyst"]))
 
     def in_vain(self, charges: Mapping[str, int], *queries: Query) -> dict[str, int]:
         """Return how many charges of its queries, and of further ones, have no release, of all (`Ledger.in_vain`)."""
@@ -208,12 +189,6 @@ class RequestCosts:
                 argument="state",
             ) from None
 
-    def _read(self) -> tuple[list[Mapping[str, str]], list[Mapping[str, str]]]:
-        """Return the lines of the request's queries that were charged or free, whatever the data, and of others."""
-        found = _lines_with(self._content, self._whose["request"], self._place)
-        lines = [each for each in found if {name: each[name] for name in _ASKED} == self._whose]
-        return [each for each in lines if _WAITS not in each], [each for each in lines if _WAITS in each]
-
     def _of_this_data(self, line: Mapping[str, str]) -> bool:
         return {name: line.get(name, self._data[name]) for name in _DATA} == self._data
 
@@ -222,6 +197,27 @@ class RequestCosts:
         wanted = name, self._whose["analyst"]
         found = _lines_with(self._content, name, self._place)
         return [each for each in found if (each["query"], each["analyst"]) == wanted and _WAITS not in each]
+
+
+def was_charged(settings: SiteSettings, ledger: Ledger, request: str, analyst: str) -> bool:
+    """Whether a query of a request, by its SHA-256, was charged to its analyst, at any version, terms or account.
+
+    Of the account of ``ledger`` that says which ones were. Of another account each query counts that was written down
+    to be charged, although a process may have ended between the two.
+
+    Raises
+    ------
+    LedgerError
+        The costs (`StateError`) or the ledger cannot be read.
+    """
+    place, here, elsewhere = settings.request_costs, set[str](), False
+    answered, _ = _lines_of(_content(place), dict(zip(_ASKED, (request, analyst), strict=True)), place)
+    for line in answered:
+        if line["account"] == ledger.identity:
+            here.add(line["query"])
+        else:
+            elsewhere = elsewhere or _FREE not in line
+    return elsewhere or bool(here and here & ledger.charged_queries(analyst))
 
 
 def left_to_account(cost: Spend, ahead: Spend, second: Spend, *, shared: bool) -> Spend:
@@ -343,6 +339,15 @@ def _lines_with(content: bytes, text: str, place: Path) -> list[Mapping[str, str
         found.append(content[content.rfind(b"\n", 0, at) + 1 : end + 1])
         at = content.find(needle, end)
     return _parsed(b"".join(found), place)
+
+
+def _lines_of(
+    content: bytes, whose: Mapping[str, str], place: Path
+) -> tuple[list[Mapping[str, str]], list[Mapping[str, str]]]:
+    """Return the lines of a request's queries that were charged or free, whatever the data, and of those that wait."""
+    found = _lines_with(content, whose["request"], place)
+    lines = [each for each in found if {name: each[name] for name in _ASKED} == whose]
+    return [each for each in lines if _WAITS not in each], [each for each in lines if _WAITS in each]
 
 
 def _parsed(content: bytes, place: Path) -> list[Mapping[str, str]]:

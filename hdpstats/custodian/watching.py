@@ -72,8 +72,7 @@ from hdpstats.custodian.senders import sender_of
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.exchange import ReleaseFile, RequestFile, RequestName
 from hdpstats.exchange.files import Unreadable, read_bytes
-from hdpstats.exchange.release_file import CHARGED, refusal_json
-from hdpstats.sites.messages import NUMBERS, code_of
+from hdpstats.sites.messages import code_of
 from hdpstats.sites.site import HeldData
 
 SAFE: Final = re.compile(r"[A-Za-z0-9@_+-][A-Za-z0-9@._+-]*")
@@ -429,10 +428,7 @@ class Watch:
         log.write(request="file", found=file.name[:100], folder=file.folder, analyst=analyst, refused=code, why=why)
         if not analyst:
             return True
-        public = {name: fact for name, fact in facts.items() if name in (*NUMBERS, CHARGED)}
-        if self._exchange.was_charged(sha256, analyst):
-            public[CHARGED] = True
-        refusal = refusal_json(sha256, code, public) + "\n"
+        refusal = self._exchange.refusal(sha256, analyst, code, facts) + "\n"
         return self._put(analyst, f"{sha256}.refused.json", refusal, since=file.mark[_WRITTEN])
 
     def _put(self, analyst: str, name: str, text: str, *, since: int = 0) -> bool:

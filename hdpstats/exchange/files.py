@@ -50,6 +50,10 @@ class FileSignature:
             if not isinstance(text, str) or not pattern.fullmatch(text):
                 raise ArgumentError("signature must have a key of 16 and a value of 128 digits", argument="signature")
 
+    def to_dict(self) -> dict[str, str]:
+        """Return the fields."""
+        return {"key": self.key, "value": self.value}
+
 
 class Unreadable(ArgumentError):  # noqa: N818  (what a caller needs to know of it)
     """The system does not read a file now: it is not there, is not to be read by this process, or its disk fails."""

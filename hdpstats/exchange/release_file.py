@@ -41,6 +41,7 @@ from hdpstats.sites.site import HeldData, SiteTerms
 FORMAT: Final = "hdpstats release 1"
 SIGNED: Final = "hdpstats signed release file 1"
 REFUSAL: Final = "hdpstats refusal 1"
+SIGNED_REFUSAL: Final = "hdpstats signed refusal 1"
 LONGEST_REFUSAL: Final = 1000
 CHARGED: Final = "charged_before"
 """A field of a refusal, true: a query of its request was charged, then or before. It is left out where none was."""
@@ -78,7 +79,7 @@ class ReleaseFile:
         fields = self._fields()
         whole = {**fields, "sha256": codec.sha256(fields)}
         if self.signature is not None:
-            whole["signature"] = {"key": self.signature.key, "value": self.signature.value}
+            whole["signature"] = self.signature.to_dict()
         return codec.dumps(whole)
 
     @property
@@ -158,7 +159,11 @@ class ReleaseFile:
     @classmethod
     def from_bytes(cls, content: bytes, *, place: Place = "release") -> "ReleaseFile":
         """Read the bytes of a file; see `read`."""
-        _check_answered(content)
+        if _is_refusal(content):
+            raise ArgumentError(
+                f"release: {shown(str(place))} is a refusal and no release file; hdp.read_result says what it is for",
+                argument="release",
+            )
         fields, text = fields_in(content, name="release", format=FORMAT, place=place)
         try:
             signature = fields.pop("signature", None)
@@ -196,9 +201,21 @@ class ReleaseFile:
         return RecordedSite(self, otherwise=otherwise, differs=differs)
 
 
-def refusal_json(request_sha256: str, code: str, facts: Mapping[str, object]) -> str:
-    """Return the canonical text of a file that says why a request was refused: a code of the service, public facts."""
-    return codec.dumps({"format": REFUSAL, "request": request_sha256, "error": code, **facts})
+def refusal_json(request_sha256: str, code: str, facts: Mapping[str, object], *, key: SigningKey | None = None) -> str:
+    """Return the canonical text of a file that says why a request was refused: a code of the service, public facts.
+
+    With the private key of the site it is signed: the field ``signature`` is as in a release file.
+    """
+    fields = {"format": REFUSAL, "request": request_sha256, "error": code, **facts}
+    if key is None:
+        return codec.dumps(fields)
+    signature = FileSignature(key=key.public.id, value=key.sign(_refused(fields)))
+    return codec.dumps({**fields, "signature": signature.to_dict()})
+
+
+def _refused(fields: Mapping[str, Any]) -> dict[str, str]:
+    """Return what is signed of a refusal."""
+    return {"format": SIGNED_REFUSAL, "sha256": codec.sha256(fields)}
 
 
 QUERY_CHARGED: Final = (
@@ -214,21 +231,46 @@ CHARGED_BEFORE: Final = (
 """The same, where the request asks about weighted people or may do so."""
 
 
-def _check_answered(content: bytes, request_sha256: str | None = None) -> None:
-    """Raise what a refusal says, where a file is one and no release; that of another request says nothing of this."""
-    if len(content) > LONGEST_REFUSAL or REFUSAL.encode() not in content:
+def _is_refusal(content: bytes) -> bool:
+    return len(content) <= LONGEST_REFUSAL and REFUSAL.encode() in content
+
+
+def _check_answered(content: bytes, request_sha256: str, key: VerifyingKey | None) -> None:
+    """Raise what a refusal says, where a file is one and no release; that of another request says nothing of this.
+
+    With a key, one that was not signed with it says nothing either.
+    """
+    if not _is_refusal(content):
         return
     fields, _ = fields_in(content, name="release", format=REFUSAL, place="the refusal")
-    if request_sha256 not in (None, fields.get("request")):
+    signature = fields.pop("signature", None)
+    if key is not None:
+        _check_refusal(fields, signature, key)
+    if fields.get("request") != request_sha256:
         raise ArgumentError(
             f"release: it is the refusal of another request ({shown(str(fields.get('request'))[:12])}) than this one "
-            f"({str(request_sha256)[:12]})",
+            f"({request_sha256[:12]})",
             argument="release",
         )
     refusal = CODES.get(str(fields.get("error")))
     if refusal is not None:
         before = f". {CHARGED_BEFORE}" if fields.get(CHARGED) is True else ""
         raise refusal.error(f"{refusal.message}{before}", code=str(fields["error"]))
+
+
+def _check_refusal(fields: Mapping[str, Any], signature: Any, key: VerifyingKey) -> None:
+    """Refuse a refusal that a key did not sign."""
+    try:
+        signed = FileSignature(**signature)
+    except (HdpError, *UNREADABLE):
+        raise SignatureError(
+            "the file is a refusal without a signature, so that nothing shows that the site wrote it: whoever carried "
+            "it may have put it in the place of a release. Its site holds no key, or wrote it with an older version of "
+            "hdpstats, or the signature was taken away: ask the custodian what the site answered. Without key= it is "
+            "read as it is",
+            reason="unsigned",
+        ) from None
+    key.check(_refused(fields), key=signed.key, value=signed.value, what="the refusal")
 
 
 def _answer(fields: Mapping[str, Any]) -> tuple[Query, Release]:
@@ -345,8 +387,8 @@ def read_result(
         The public rows, where the request names them without having them.
     key
         The site's public key (``STEM.pub`` of ``hdpstats site signing-key``): then the file, and every release in it,
-        must be signed with it. Without it, nothing shows that it was the site that wrote the file. Of several sites a
-        dictionary by their names.
+        must be signed with it; so must a refusal. Without it, nothing shows that it was the site that wrote the file.
+        Of several sites a dictionary by their names.
 
     Returns
     -------
@@ -358,7 +400,7 @@ def read_result(
     ArgumentError, SiteError, SchemaError
         The file is no release file, was altered, answers another request, or does not have all answers or has others.
     LedgerError
-        The file, or a release in it, has no signature by the key.
+        The file, be it a refusal, or a release in it has no signature by the key.
 
     Examples
     --------
@@ -400,8 +442,8 @@ def _named(release: Releases) -> dict[str, Place]:
 
 def _answered(place: Place, asked: RequestFile, key: Place | None) -> ReleaseFile:
     """Return the release file at a place, which answers a request and is signed with a key."""
-    content = read_bytes(place, name="release")
-    _check_answered(content, asked.sha256)
+    content, verifying = read_bytes(place, name="release"), None if key is None else VerifyingKey.read(key)  # type: ignore[arg-type]
+    _check_answered(content, asked.sha256, verifying)
     answered = ReleaseFile.from_bytes(content, place=place)
     if answered.request_sha256 != asked.sha256:
         raise ArgumentError(
@@ -409,6 +451,6 @@ def _answered(place: Place, asked: RequestFile, key: Place | None) -> ReleaseFil
             f"one ({asked.sha256[:12]}); give the request that was sent",
             argument="release",
         )
-    if key is not None:
-        answered.check_signature(VerifyingKey.read(key))  # type: ignore[arg-type]
+    if verifying is not None:
+        answered.check_signature(verifying)
     return answered

@@ -148,7 +148,7 @@ class RequestFile:
         """Return the canonical JSON text."""
         fields = self._fields()
         if self.signature is not None:
-            fields["signature"] = {"key": self.signature.key, "value": self.signature.value}
+            fields["signature"] = self.signature.to_dict()
         return codec.dumps(fields)
 
     def _fields(self) -> dict[str, Any]:

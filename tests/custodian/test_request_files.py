@@ -7,6 +7,7 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 import hdpstats.api as hdp
 from hdpstats import custodian
@@ -18,7 +19,7 @@ from hdpstats.custodian.watching import Watch
 from hdpstats.exchange import ReleaseFile, RequestFile
 from hdpstats.exchange.questions import Question
 from hdpstats.ledger import SigningKey
-from hdpstats.records import codec
+from hdpstats.records import codec, recipe
 from hdpstats.schema.table import PrivateTable
 from tests.custodian.asked_by_files import PRICES, QUESTIONS, SIMPLE, Place, Seen, killed, with_entries, write_whole
 from tests.custodian.institution import EVERYTHING
@@ -500,6 +501,91 @@ def test_a_refusal_says_what_an_earlier_exchange_was_charged(tmp_path, question)
         place.answer()
     assert bool(CHARGED_ALONE.fullmatch(str(caught.value))) is (question == "logit")
     assert ("had alone there, by a request `propensity`" in str(caught.value)) is (question == "effect")
+    assert caught.value.facts["charged_before"] is True
+
+
+def another_schema(place):
+    """Declare one column more, at a new version of the data."""
+    more = hdp.Schema(**{name: SCHEMA[name] for name in SCHEMA}, extra=hdp.Binary())
+    PRIVATE.assign(extra=0.0).to_parquet(place.file.with_name("rows.parquet"))
+    more.to_yaml(place.file.with_name("dictionary.yaml"))
+    ledger = yaml.safe_load(place.file.read_text())["ledger"]
+    with_entries(place, ledger=ledger | {"version": 2})
+
+
+def a_key(place):
+    """Have the analyst sign."""
+    _, public = SigningKey.generate().write(place.file.with_name("ann"))
+    with_entries(place, requests={"unsigned": "admitted", "keys": {"ann": str(public)}})
+
+
+REFUSED_LATER = {
+    "schema": (another_schema, "for another schema"),
+    "key": (a_key, "it must be signed"),
+    "another analyst too": (
+        lambda place: with_entries(place, analysts={"ann": EVERYTHING, "bob": EVERYTHING}),
+        "analyst must be one",
+    ),
+    "unsigned": (lambda place: with_entries(place, requests={"unsigned": "refused"}), "it has no signature"),
+    "approval": (
+        lambda place: with_entries(place, requests={"unsigned": "admitted", "approval": "required"}),
+        "must name who approves",
+    ),
+    "rows": (lambda place: place.file.with_name("rows.parquet").write_bytes(b""), "rows.parquet"),
+    "another file": (lambda place: place.release.write_text("{}"), "release.json"),
+}
+
+
+@pytest.mark.parametrize(("change", "why"), REFUSED_LATER.values(), ids=REFUSED_LATER)
+@pytest.mark.parametrize("charged", [False, True])
+def test_a_refusal_before_the_site_is_opened_says_what_was_charged(tmp_path, change, why, charged):
+    place = Place(tmp_path)
+    place.ask(*QUESTIONS["logit"])
+    if charged:
+        killed(place.answer, 2)
+    change(place)
+    with pytest.raises(hdp.HdpError, match=why) as caught:
+        answering.answer(place.settings, place.request, place.release, prices=PRICES)
+    assert caught.value.facts.get("charged_before", False) is charged
+    assert bool(CHARGED_ALONE.fullmatch(str(caught.value))) is charged
+
+
+@pytest.mark.parametrize("charged", [False, True])
+def test_a_question_whose_code_fails_says_what_was_charged(tmp_path, monkeypatch, charged):
+    place = Place(tmp_path)
+    place.ask(*QUESTIONS["logit"])
+    if charged:
+        killed(place.answer, 2)
+
+    def fail(*_):
+        raise KeyError("x")
+
+    monkeypatch.setattr(Question, "ask", fail)
+    with pytest.raises(hdp.SiteError, match="its code fails") as caught:
+        place.answer()
+    assert caught.value.facts.get("charged_before", False) is charged
+
+
+def test_what_another_analyst_was_charged_is_said_to_nobody_else(tmp_path):
+    place = Place(tmp_path, analysts={"ann": EVERYTHING, "bob": EVERYTHING | {"columns": ["time"]}})
+    place.ask(*QUESTIONS["logit"])
+    place.answer(analyst="ann")
+    with pytest.raises(hdp.SiteError, match="does not permit") as caught:
+        answering.answer(place.settings, place.request, tmp_path / "bob.json", analyst="bob", prices=PRICES)
+    assert "charged_before" not in caught.value.facts
+
+
+def test_a_request_of_an_unknown_recipe_says_what_was_charged(tmp_path, monkeypatch):
+    place = Place(tmp_path)
+    place.ask(*QUESTIONS["logit"])
+    place.answer()
+
+    def unknown(_):
+        raise hdp.SiteError("of an unknown recipe. Nothing was charged")
+
+    monkeypatch.setattr(recipe, "check_known", unknown)
+    with pytest.raises(hdp.SiteError, match="unknown recipe") as caught:
+        answering.answer(place.settings, place.request, place.release, prices=PRICES)
     assert caught.value.facts["charged_before"] is True
 
 

@@ -781,6 +781,50 @@ def test_a_refusal_says_that_an_earlier_query_was_charged(place, monkeypatch):
     assert json.loads(refused.read_text()) == expected
 
 
+def test_a_refusal_is_signed_as_releases_are(place):
+    (private, public), (_, other) = (SigningKey.generate().write(place.file.with_name(name)) for name in ("own", "not"))
+    asked, release = place.put("much.json", ("describe", ["x", "g"], {"epsilon": 3}))
+    refused = release.with_name(f"{asked.sha256}.refused.json")
+    place.watch().sweep()
+    unsigned = refused.read_text()
+    with pytest.raises(hdp.InsufficientBudget):
+        read_result(refused, asked)
+    with pytest.raises(hdp.LedgerError, match=r"refusal without a signature, .* whoever carried it") as caught:
+        read_result(refused, asked, key=public)
+    assert caught.value.facts["reason"] == "unsigned"
+    refused.unlink()
+    with_entries(place, signing={"key": str(private)})
+    place.watch().sweep()
+    signed = json.loads(refused.read_text())
+    for key in (None, public):
+        with pytest.raises(hdp.InsufficientBudget):
+            read_result(refused, asked, key=key)
+    with pytest.raises(hdp.LedgerError, match="the refusal is signed with the key"):
+        read_result(refused, asked, key=other)
+    for altered in (signed | {"error": "forbidden"}, signed | {"charged_before": True}):
+        refused.write_text(json.dumps(altered))
+        with pytest.raises(hdp.LedgerError, match="the refusal is not what the key"):
+            read_result(refused, asked, key=public)
+    assert {name: value for name, value in signed.items() if name != "signature"} == json.loads(unsigned)
+    with pytest.raises(hdp.ArgumentError, match="is a refusal and no release file"):
+        ReleaseFile.read(refused)
+
+
+def test_no_carrier_replaces_a_signed_release_by_a_refusal(place):
+    private, public = SigningKey.generate().write(place.file.with_name("own"))
+    with_entries(place, signing={"key": str(private)})
+    asked, release = place.put("one.json")
+    place.watch().sweep()
+    read_result(release, asked, key=public)
+    for signature in ({}, {"signature": None}, {"signature": {}}, {"signature": {"key": "0" * 16, "value": "0" * 128}}):
+        forged = {"format": "hdpstats refusal 1", "request": asked.sha256, "error": "forbidden", **signature}
+        release.write_text(json.dumps(forged))
+        with pytest.raises(
+            hdp.LedgerError, match="the refusal is signed with" if len(str(signature)) > 99 else "without"
+        ):
+            read_result(release, asked, key=public)
+
+
 def forbidden(place):
     """Return what a request of ann is told that she may not ask."""
     with_entries(place, analysts=CAPPED["analysts"] | {"ann": EVERYTHING | {"epsilon": 2, "columns": ["y"]}})

@@ -15,7 +15,7 @@ from hdpstats.cli import main
 from hdpstats.engines import flare
 from hdpstats.engines.asked_sites import AskedSites
 from hdpstats.engines.collecting import FACTS, NO_ANSWER, collect, written
-from hdpstats.engines.flare.job import read_job, write_job
+from hdpstats.engines.flare.job import read_job, sites_of_job, write_job
 from hdpstats.exchange import RequestFile
 from hdpstats.ledger import SigningKey
 from tests.custodian.people import PUBLIC, SCHEMA
@@ -120,6 +120,46 @@ def test_releases_of_a_job_are_checked_with_keys(tmp_path, request_file):
         read_job(folder, request_file, keys={"east": public, "north": public})
     with pytest.raises(hdp.ArgumentError, match="keys must be of sites that were asked"):
         read_job(folder, request_file, keys={"west": public})
+
+
+@pytest.mark.parametrize("said", [["east"], ["east", "north"], ["east", "north", "west"], [*NAMES, "west"]])
+def test_the_server_is_not_believed_about_whom_a_job_asked(tmp_path, request_file, capsys, said):
+    job, out = tmp_path / "job", tmp_path / "result.json"
+    write_job(request_file, job, sites=NAMES)
+    hospitals = [Hospital(tmp_path / name, name, seed=i) for i, name in enumerate(NAMES)]
+    several, _ = collect(RequestFile.read(request_file), NAMES, Carrier(hospitals, request_file, lost={"south": 1}))
+    folder = left_by(tmp_path / "left", several, RequestFile.read(request_file))
+    words = ["flare", "result", str(request_file), str(folder), "--out", str(out)]
+    names = [word for name in reversed(NAMES) for word in ("--site", name)]
+    for known in (["--job", str(job)], names):
+        assert main([*words, *known]) == 0
+        assert "server's word" not in (told := capsys.readouterr().out)
+        assert f"south was left out: {NO_ANSWER}" in told
+        out.unlink()
+    written_by_server = {"asked": said, "left": {name: NO_ANSWER for name in said if name in ("south", "west")}}
+    (folder / "workspace/hdpstats/sites.json").write_text(json.dumps(written_by_server))
+    for known in (["--job", str(job)], names):
+        assert main([*words, *known]) == 2
+        assert f"the server says that {', '.join(said)} were asked" in capsys.readouterr().err
+    if said == [*NAMES, "west"]:
+        assert main(words) == 1  # no quorum
+        return
+    assert main(words) == 0
+    assert f"that {', '.join(said)} were asked, and no others, is the server's word" in capsys.readouterr().out
+
+
+def test_whom_a_job_asked_is_read_from_what_the_analyst_keeps(tmp_path, request_file):
+    job, other = tmp_path / "left" / "job", tmp_path / "other.json"
+    job.parent.mkdir()
+    write_job(request_file, job, sites=NAMES)
+    assert sites_of_job(job, request_file, folder=tmp_path / "elsewhere") == NAMES
+    with pytest.raises(hdp.ArgumentError, match="is in what was downloaded"):
+        sites_of_job(job, request_file, folder=job.parent)
+    hdp.request("describe", ["x", "g"], STUDY, epsilon=0.5, replicate=2, path=other)
+    with pytest.raises(hdp.ArgumentError, match="asks another request"):
+        sites_of_job(job, other, folder=tmp_path / "elsewhere")
+    with pytest.raises(hdp.ArgumentError, match="cannot be read"):
+        sites_of_job(tmp_path, request_file, folder=tmp_path / "elsewhere")
 
 
 def test_what_is_no_job_is_refused(tmp_path, request_file):

@@ -96,8 +96,47 @@ def write_job(
     return asked
 
 
-def read_job(folder: Path, request: Path, *, keys: Mapping[str, Path | None] | None = None) -> tuple[SeveralSites, Any]:
-    """Read what a job left, and make its result from the release files: spends nothing, and believes no server.
+def sites_of_job(job: Path, request: Path, *, folder: Path) -> tuple[str, ...]:
+    """Return the names of the sites that a job asks, as the analyst wrote them.
+
+    Parameters
+    ----------
+    job
+        The folder that `write_job` made.
+    request
+        The request that was sent.
+    folder
+        What was downloaded, which is the server's word: the job's folder is none of it.
+
+    Raises
+    ------
+    ArgumentError
+        It is no job's folder, the job asks another request, or it is in what was downloaded.
+    """
+    if job.resolve().is_relative_to(folder.resolve()):
+        raise ArgumentError(
+            f"job must be the folder that `hdpstats flare job` wrote, and {job} is in what was downloaded, which is "
+            "the server's word: give the folder from another place, or the names again (--site NAME)",
+            argument="job",
+        )
+    said = AskedSites.read(job / "app" / "config" / SITES)
+    if said.request_sha256 != RequestFile.read(request).sha256:
+        raise ArgumentError(
+            f"job: {job} asks another request than {request}: give the one that was sent", argument="job"
+        )
+    return said.names
+
+
+def read_job(
+    folder: Path,
+    request: Path,
+    *,
+    sites: Sequence[str] | None = None,
+    keys: Mapping[str, Path | None] | None = None,
+) -> tuple[SeveralSites, Any]:
+    """Read what a job left, and make its result from the release files: spends nothing.
+
+    It believes no server, but for what it is not given.
 
     Parameters
     ----------
@@ -105,6 +144,10 @@ def read_job(folder: Path, request: Path, *, keys: Mapping[str, Path | None] | N
         What was downloaded, or any folder in it that has ``hdpstats/sites.json``.
     request
         The request that was sent.
+    sites
+        The names of all sites that the job asked, in any order (`sites_of_job`). The quorum is of these. Without them
+        the server is believed about whom the job asked: one that names fewer makes a smaller quorum, and names nobody
+        whom it left out.
     keys
         The public keys of sites by name: every release of such a site must be signed with it. Where any site is named,
         all must be that have sent a release; None for a site whose releases are taken unsigned.
@@ -117,10 +160,18 @@ def read_job(folder: Path, request: Path, *, keys: Mapping[str, Path | None] | N
     Raises
     ------
     ArgumentError, SiteError, LedgerError
-        The folder has no such files, fewer sites than a quorum answered, or a signature is missing or forged.
+        The folder has no such files, the server says that other sites were asked, fewer sites than a quorum answered,
+        or a signature is missing or forged.
     """
     asked = RequestFile.read(request)
     names, left, releases = _left_by(folder)
+    if sites is not None and sorted(sites) != sorted(names):
+        raise ArgumentError(
+            f"sites: the job asked {', '.join(sites)}, and the server says that {', '.join(names)} were asked: it left "
+            "sites out and does not say so, or this is what another job left; download it again, or ask again by a new "
+            "job (--after keeps what was released)",
+            argument="sites",
+        )
     strange = set(keys or {}) - set(names)
     if strange:
         raise ArgumentError(f"keys must be of sites that were asked, not {', '.join(sorted(strange))}", argument="keys")
