@@ -10,6 +10,7 @@ import pytest
 import hdpstats.api as hdp
 from hdpstats.custodian import open_site, overview, preview, request_costs
 from hdpstats.custodian.capacity import Clock
+from hdpstats.custodian.permissions import MODELS
 from hdpstats.custodian.previewing import approve
 from hdpstats.custodian.request_costs import CARRIED_AGAIN
 from hdpstats.engines import participant as participant_module
@@ -28,6 +29,7 @@ from hdpstats.engines.flare.job import read_job
 from hdpstats.engines.participant import Participation
 from hdpstats.exchange import ReleaseFile, RequestFile, SeveralSites
 from hdpstats.exchange.several import DIFFERS, ENDS
+from hdpstats.exchange.weighted_people import CountingSite, rehearse
 from hdpstats.ledger import SigningKey
 from hdpstats.records import codec
 from hdpstats.sites import LocalSite
@@ -115,6 +117,40 @@ def test_hospitals_that_afford_the_second_part_answer_where_another_has_the_prop
     assert several.left == {}
     assert [each.spent for each in hospitals] == [2] * 3
     assert [each.ledger.spent_by(ANALYST).epsilon for each in hospitals] == [2] * 3
+
+
+BY_MUCH = {"epsilon": 0.3, "propensity_formula": "y ~ x + g", "propensity_epsilon": 3, "intervals": 6}
+SMALL_SECOND = ("hazard", "Surv(time, event) ~ y", BY_MUCH)
+"""Of a hospital of 80 people the propensity model has a description, and the second part has none."""
+SIZES = {"east": 80, "north": 4000, "south": 4000}
+
+
+@pytest.mark.parametrize(
+    ("permitted", "refusal"),
+    [({"models": sorted(MODELS - {"hazard"})}, "forbidden"), ({"epsilon": 3.2}, "refused")],
+    ids=["forbidden", "capped"],
+)
+def test_a_small_hospital_that_refuses_the_second_part_charges_nothing_for_the_first(tmp_path, ask, permitted, refusal):
+    """Its second part rests on the others' descriptions, which are still to come when the first is asked."""
+    own = {"analysts": {ANALYST: EVERYTHING | permitted}}
+    hospitals = [Hospital(tmp_path / name, name, rows=SIZES[name], **(own if name == "east" else {})) for name in NAMES]
+    carrier = Carrier(hospitals, ask(*SMALL_SECOND)[1])
+    assert carrier.participants["east"].reply(ANSWER, facts_of(carrier)) == Reply(refusal=refusal)
+    assert (hospitals[0].charges, hospitals[0].spent) == (0, 0)
+
+
+def test_a_site_whose_own_second_part_is_not_met_refuses_whatever_others_are_asked(hospitals, ask):
+    class Own(CountingSite, Of):
+        expect = None
+
+    east, north = (open_site(each.settings) for each in hospitals[:2])
+    carrier = Carrier(hospitals, ask(*SIMPLE)[1])
+    reply = carrier.participants["south"].reply(ANSWER, facts_of(carrier))
+    query = ReleaseFile.from_bytes(reply.release).answers[0][0]
+    study = hdp.Study(private={"east": Own(east), "north": Of(north)}, public=PUBLIC)
+    with pytest.raises(hdp.SiteError, match="rehearsal"):
+        rehearse(study, lambda tried: tried.sites["north"].answer(query))
+    assert set(rehearse(study, lambda tried: tried.sites["east"].answer(query))) == {"east"}
 
 
 def test_a_file_with_a_part_of_the_answers_replaces_none_of_a_site(hospitals, ask):
