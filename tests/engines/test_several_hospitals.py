@@ -102,6 +102,55 @@ def test_the_result_is_that_of_a_fit_at_these_sites(hospitals, ask, question):
     assert [each.spent for each in hospitals] == spent
 
 
+HIDDEN = {"place": "ledger.db", "epsilon": 100, "delta": 1e-3, "relation": "add_or_remove_one"}
+
+
+def small_and_large(folder, small, large, *, hidden=False):
+    """Return hospitals of which some have too few people for a description, and their names."""
+    sizes = {f"small{i}": 25 for i in range(small)} | {f"large{i}": 1200 for i in range(large)}
+    names, hospitals = tuple(sizes), []
+    for seed, (name, rows) in enumerate(sizes.items()):
+        entries = {"persons": {"n_max": rows + 10}, "ledger": HIDDEN | {"dataset": name}} if hidden else {}
+        hospitals.append(Hospital(folder / name, name, rows=rows, seed=seed, sites=names, **entries))
+    return names, hospitals
+
+
+@pytest.mark.parametrize(
+    ("question", "small", "large", "hidden"),
+    [
+        ("logit", 1, 2, False),
+        ("logit", 1, 2, True),
+        ("rounds", 2, 3, False),
+        pytest.param("effect", 2, 3, False, marks=pytest.mark.wide),
+        pytest.param("weighted", 2, 3, True, marks=pytest.mark.wide),
+        pytest.param("logit", 3, 2, False, marks=pytest.mark.wide),
+    ],
+)
+def test_hospitals_with_too_few_people_for_a_description_take_part(tmp_path, ask, question, small, large, hidden):
+    """They wait for the descriptions of the others, and the others wait for them before a further round."""
+    names, hospitals = small_and_large(tmp_path, small, large, hidden=hidden)
+    study = hdp.Study(public=PUBLIC, schema=SCHEMA, relation="add_or_remove_one", n_max=1300) if hidden else STUDY
+    place, (kind, what, options) = tmp_path / "request.json", QUESTIONS[question]
+    asked = hdp.request(kind, what, study, path=place, **options)
+    several, result = collect(asked, names, Carrier(hospitals, place))
+    spent = [each.spent for each in hospitals]
+    assert several.left == {}
+    assert len(set(spent)) == 1
+    sites = {each.name: Of(open_site(each.settings)) for each in hospitals}
+    later = asked.question.ask(hdp.Study(private=sites, public=PUBLIC))
+    assert later.to_json() == result.to_json()
+    assert [each.spent for each in hospitals] == spent
+
+
+def test_rounds_go_on_without_the_hospitals_that_are_lost(tmp_path, ask):
+    """Also where the others' answers are fewer than all had before."""
+    names, hospitals = small_and_large(tmp_path, 0, 5)
+    asked, place = ask(*QUESTIONS["rounds"])
+    several, result = collect(asked, names, Carrier(hospitals, place, lost={"large3": 3, "large4": 3}))
+    assert set(several.left) == {"large3", "large4"}
+    assert (result.sites.set_index("site")["weight"][["large0", "large1", "large2"]] > 0).all()
+
+
 def test_hospitals_that_afford_the_second_part_answer_where_another_has_the_propensity_model(tmp_path, ask):
     both, account = dict.fromkeys((ANALYST, OTHER), EVERYTHING), {"place": "ledger.db", "epsilon": 2.9, "delta": 1e-3}
     hospitals = [
@@ -127,7 +176,7 @@ SIZES = {"east": 80, "north": 4000, "south": 4000}
 
 @pytest.mark.parametrize(
     ("permitted", "refusal"),
-    [({"models": sorted(MODELS - {"hazard"})}, "forbidden"), ({"epsilon": 3.2}, "refused")],
+    [({"models": sorted(MODELS - {"hazard"})}, "forbidden"), ({"epsilon": 3.2}, "insufficient-budget")],
     ids=["forbidden", "capped"],
 )
 def test_a_small_hospital_that_refuses_the_second_part_charges_nothing_for_the_first(tmp_path, ask, permitted, refusal):
