@@ -23,9 +23,10 @@ site has anything to add.
 **Again.** What a site released is in its ledger: the same request, of the same study, gets the same releases for
 nothing. The study is the same where the same sites have stated their facts, now or, if they are gone, before: their
 files from then belong to it. A site that was left out and is back is charged what it had not released. Where a
-mechanism's later rounds depend on the releases of all (`ClippedNewton`, treatment effects), its return makes other
-queries of the others. They are charged as long as all that a site was charged for the request is no more than the
-request says; then the site refuses, and the request is written anew with another ``replicate``.
+mechanism's later rounds depend on the releases of all (`ClippedNewton`, treatment effects), or people are weighted by
+a propensity model, which is then of other sites, its return makes other queries of the others. They are charged as long
+as all that a site was charged for the request is no more than the request says; then the site refuses, and the request
+is written anew with another ``replicate``.
 """
 
 from collections.abc import Iterator, Mapping

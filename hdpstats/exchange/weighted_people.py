@@ -23,7 +23,7 @@ from hdpstats.mechanisms.registry import prepare
 from hdpstats.models.propensity import PropensityRequest
 from hdpstats.privacy.budget import Spend, total
 from hdpstats.records.query import Query
-from hdpstats.results.propensity import Weighting
+from hdpstats.results.propensity import Propensity, Weighting
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.sites import Site, Study
@@ -157,7 +157,10 @@ class OfWeightedPeople:
             self.open(self.propensity.study, self.propensity.stand_in())
 
     def answer(self, spent: Mapping[str, Any]) -> Any:
-        """Ask both questions, and return the result of the second; see the module's docstring."""
+        """Ask both questions, and return the result of the second; see the module's docstring.
+
+        A site that took no part in the propensity model is asked nothing more.
+        """
         own = {name: value for name, value in spent.items() if name != "propensity_epsilon"}
         shared = {"replicate": self.replicate, "allow_large_epsilon": own.get("allow_large_epsilon", False)}
         study = self.propensity.study
@@ -168,4 +171,12 @@ class OfWeightedPeople:
             if isinstance(site, CountingSite) and name in costs:
                 site.expect(costs[name])
         first = self.propensity.release(spent["propensity_epsilon"], **shared)
-        return self.ask(self.open(study, first.weights("overlap")), own)
+        return self.ask(self.open(_that_took_part(study, first), first.weights("overlap")), own)
+
+
+def _that_took_part(study: Study, first: Propensity) -> Study:
+    """Return a study of the sites that a propensity model is of; as many as before must answer."""
+    known = {each.site for each in first.fit.site_facts if each.weight > 0.0}
+    if len(study.sites) == 1 or known >= study.sites.keys():
+        return study
+    return with_sites(study, {name: site for name, site in study.sites.items() if name in known}, quorum=study.quorum)

@@ -234,6 +234,43 @@ def test_a_hospital_that_is_lost_in_the_middle_is_named_and_comes_back_for_nothi
     assert (whole.sites["weight"] > 0).all()
 
 
+@pytest.mark.parametrize(
+    ("question", "lost"),
+    [
+        ("weighted", 2),
+        *(pytest.param(*each, marks=pytest.mark.wide) for each in (("weighted", 1), ("effect", 1), ("effect", 2))),
+    ],
+)
+def test_a_hospital_that_is_lost_before_its_propensity_model_is_no_part_of_what_rests_on_it(
+    hospitals, ask, question, lost
+):
+    asked, place = ask(*QUESTIONS[question])
+    several, result = collect(asked, NAMES, Carrier(hospitals, place, lost={"south": lost}))
+    spent = [each.spent for each in hospitals]
+    whole = float(asked.question.most.epsilon)
+    assert several.left == {"south": NO_ANSWER}
+    assert spent[:2] == [whole] * 2
+    assert spent[2] < asked.question.spending["propensity_epsilon"]
+    names = set(result.sites) if question == "effect" else set(result.sites["site"])
+    assert names == {"east", "north"}
+    again, same = collect(asked, NAMES, Carrier(hospitals, place, lost={"south": 0}), known=several.releases)
+    assert same.to_json() == result.to_json()
+    found, same = read_job(left_by(place.parent / "left", several, asked), place)
+    assert found.left == again.left == several.left
+    assert same.to_json() == result.to_json()
+    assert [each.spent for each in hospitals] == spent
+
+
+def test_a_hospital_that_refuses_the_second_part_keeps_nobody_from_it(tmp_path, ask):
+    """It refuses before its first charge, and the others answer both parts; fewer than a quorum are charged nothing."""
+    forbidden = {"analysts": {ANALYST: EVERYTHING | {"models": sorted(MODELS - {"hazard"})}}}
+    hospitals = [Hospital(tmp_path / name, name, **(forbidden if name == "south" else {})) for name in NAMES]
+    asked, place = ask("hazard", "Surv(time, event) ~ y", BY_MUCH | {"epsilon": 1})
+    several, _ = collect(asked, NAMES, Carrier(hospitals, place))
+    assert several.left == {"south": REFUSALS["forbidden"]}
+    assert [each.spent for each in hospitals] == [4, 4, 0]
+
+
 def test_a_task_that_is_delivered_twice_is_charged_and_drawn_once(hospitals, ask):
     asked, place = ask(*SIMPLE)
     carrier = Carrier(hospitals, place, times=2)  # which compares the replies, byte for byte
