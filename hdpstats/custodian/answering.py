@@ -83,6 +83,7 @@ from hdpstats.records.query import Query, Release
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.sites import LocalSite, Site
+from hdpstats.sites.asking import StillToCome
 from hdpstats.sites.messages import CODES, NUMBERS, RequestRefused
 from hdpstats.sites.site import HeldData, SiteTerms
 
@@ -674,11 +675,17 @@ class Exchange:
     def _stopped(self, error: Exception, asked: RequestFile, answering: AnsweringSite) -> str:
         """Return why the analyst's own code stopped, where what was released leaves all the same.
 
+        Where that is what other sites have not answered yet, the file may have no answer: the site is asked again.
+
         Raises
         ------
         HdpError
-            Nothing was released, or the site refused what would be next.
+            Nothing was released, and nothing is still to come; or the site refused what would be next.
         """
+        if isinstance(error, StillToCome):
+            if isinstance(answering.refusal, HdpError):
+                raise _with_charges(answering.refusal, asked.question, answering) from None
+            return str(error)
         if isinstance(error, HdpError):
             too_long = error.facts.get("code") == "too-long"
             if not answering.answers or (too_long and answering.refusal is not None):

@@ -110,6 +110,9 @@ def collect(
 ) -> tuple[SeveralSites, Any]:
     """Ask sites, exchange by exchange, until the request is answered; return their releases and the result.
 
+    It is answered once there is a result that lacks no answer of a site that still answers, or that no exchange adds
+    to any more. Where no exchange adds anything and there is none, those that the others wait for are left out.
+
     Parameters
     ----------
     request, sites, send
@@ -127,15 +130,21 @@ def collect(
     """
     several = SeveralSites(asked=tuple(sites), releases=known or {})
     several = _exchange(request, several, send, FACTS)
-    answers = -1
-    for _ in range(MOST_EXCHANGES):
-        several = _exchange(request, several, send, ANSWER)
+    for exchange in range(MOST_EXCHANGES):
+        before, several = several, _exchange(request, several, send, ANSWER)
+        goes_on = several.adds_to(before) or not exchange
         try:
-            return several.outcome(request)
+            found, result = several.outcome(request)
         except HdpError:
-            if several.progress() <= answers:  # nobody had anything to add: it will not be answered
+            if goes_on:
+                continue
+            late = several.without_late(request)
+            if late.left == several.left or len(late.present) < late.quorum:
                 raise
-        answers = several.progress()
+            several = late
+        else:
+            if found.left == several.left or not goes_on:
+                return found, result
     raise SiteError(f"the request was not answered in {MOST_EXCHANGES} exchanges")
 
 

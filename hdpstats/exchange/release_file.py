@@ -35,6 +35,7 @@ from hdpstats.records.query import LedgerEntry, Query, Release
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.sites import Site
+from hdpstats.sites.asking import StillToCome
 from hdpstats.sites.messages import CODES, Facts
 from hdpstats.sites.site import HeldData, SiteTerms
 
@@ -188,7 +189,9 @@ class ReleaseFile:
             )
         return read
 
-    def site(self, *, otherwise: str | None = None, differs: str | None = None) -> "RecordedSite":
+    def site(
+        self, *, otherwise: str | None = None, differs: str | None = None, awaited: bool = False
+    ) -> "RecordedSite":
         """Return a site that gives these answers, and no other.
 
         Parameters
@@ -197,8 +200,10 @@ class ReleaseFile:
             What it says where it has no answer.
         differs
             What it says there while it has answers that nobody asked for.
+        awaited
+            Whether it will have an answer there (`StillToCome`).
         """
-        return RecordedSite(self, otherwise=otherwise, differs=differs)
+        return RecordedSite(self, otherwise=otherwise, differs=differs, awaited=awaited)
 
 
 def refusal_json(request_sha256: str, code: str, facts: Mapping[str, object], *, key: SigningKey | None = None) -> str:
@@ -283,8 +288,15 @@ def _answer(fields: Mapping[str, Any]) -> tuple[Query, Release]:
 class RecordedSite(Site):
     """A site that gives the answers of a release file: nothing is charged, and nothing else is answered."""
 
-    def __init__(self, release_file: ReleaseFile, *, otherwise: str | None = None, differs: str | None = None) -> None:
-        self._file, self._otherwise, self._differs = release_file, otherwise, differs
+    def __init__(
+        self,
+        release_file: ReleaseFile,
+        *,
+        otherwise: str | None = None,
+        differs: str | None = None,
+        awaited: bool = False,
+    ) -> None:
+        self._file, self._otherwise, self._differs, self._awaited = release_file, otherwise, differs, awaited
         self._answers = {query.question(): release for query, release in release_file.answers}
         self._used: set[str] = set()
 
@@ -337,11 +349,13 @@ class RecordedSite(Site):
 
         Raises
         ------
-        SiteError
-            The site was not asked it.
+        StillToCome, SiteError
+            The site was not asked it, yet or ever.
         """
         release = self.received(query)
         self._used.add(query.question())
+        if release is None and self._awaited:
+            raise StillToCome("it has not been asked this yet")
         if release is None:
             raise SiteError(
                 (self._differs if self.unused else None)

@@ -8,37 +8,40 @@ several rounds, from what all of them have released so far. So a site that answe
    released; the code stops where it needs what they have not released yet. The site's new release file has its
    answers so far.
 3. This is repeated until the analyst's code finds all that it asks for. A fit by objective perturbation takes two such
-   exchanges, the description of its people and the coefficients; noisy Newton steps take one for each round.
+   exchanges, the description of its people and the coefficients; noisy Newton steps take one for each round. A site
+   with too few people for a description waits for those of the others: its file has no answer until then. Nobody goes
+   on to a round before every site that still answers has answered the one before.
 
 **A site that does not answer** an exchange in time is left out from then on, by everybody alike: what it released
 before counts, its later answers do not. The result names it, and is valid while a quorum answers. A site that did not
 state its facts is no site of the study; it counts towards the quorum all the same.
 
 **A site that was given other files** of the others than they wrote makes, and answers, other queries. Its file lacks
-what the files of the others make of the request, so that it is left out of the result, too.
+what the files of the others make of the request. Such a site, and one whose analysis was ended, is left out once no
+site has anything to add.
 
 **Again.** What a site released is in its ledger: the same request, of the same study, gets the same releases for
 nothing. The study is the same where the same sites have stated their facts, now or, if they are gone, before: their
 files from then belong to it. A site that was left out and is back is charged what it had not released. Where a
-mechanism's later rounds depend on the releases of all (`ClippedNewton`, treatment effects), its return makes other
-queries of the others. They are charged as long as all that a site was charged for the request is no more than the
-request says; then the site refuses, and the request is written anew with another ``replicate``.
+mechanism's later rounds depend on the releases of all (`ClippedNewton`, treatment effects), or people are weighted by
+a propensity model, which is then of other sites, its return makes other queries of the others. They are charged as long
+as all that a site was charged for the request is no more than the request says; then the site refuses, and the request
+is written anew with another ``replicate``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final, final
 
 import pandas as pd
 
-from hdpstats._base.errors import ArgumentError, SiteError
+from hdpstats._base.errors import ArgumentError, HdpError, SiteError
 from hdpstats.exchange.release_file import RecordedSite, ReleaseFile
 from hdpstats.exchange.request_file import RequestFile
+from hdpstats.records.query import Query
 from hdpstats.sites import Site
-
-NOT_YET: Final = "it has not been asked this yet"
-"""What a site says of itself, to the other sites' code, where its answer is still to come."""
 
 DIFFERS: Final = "its file answers other questions than these files ask: it was given other files of the other sites"
 """What is said in a result of a site that lacks an answer and has others that nobody asks for.
@@ -139,7 +142,7 @@ class SeveralSites:
             A site that is here is not the one of that name in the files: its facts differ.
         """
         sites: dict[str, Site] = {}
-        for name, recorded in self._recorded(otherwise=NOT_YET).items():
+        for name, recorded in self._recorded(awaited=True).items():
             facts, here = self.releases[name].facts, own.get(name)
             if here is not None and (here.held, here.schema.sha256, here.records) != (
                 recorded.held,
@@ -150,12 +153,15 @@ class SeveralSites:
             sites[name] = recorded if here is None or name in self.left else here
         return sites
 
-    def _recorded(self, *, otherwise: str, differs: str | None = None) -> dict[str, RecordedSite]:
-        """Return the sites of the study by name, as their files have them; see `ReleaseFile.site`."""
+    def _recorded(self, *, awaited: bool) -> dict[str, RecordedSite]:
+        """Return the sites of the study by name, as their files have them.
+
+        Those that still answer have the answers that they lack later (``awaited``), or never.
+        """
         return {
-            name: self.releases[name].site(
-                otherwise=self.left.get(name, otherwise), differs=None if name in self.left else differs
-            )
+            name: self.releases[name].site(otherwise=self.left[name])
+            if name in self.left
+            else self.releases[name].site(otherwise=ENDS, differs=DIFFERS, awaited=awaited)
             for name in self.asked
             if name in self.releases
         }
@@ -182,15 +188,32 @@ class SeveralSites:
         self.check_quorum()
         if any(each.request_sha256 != request.sha256 for each in self.releases.values()):
             raise ArgumentError("releases must answer this request", argument="releases")
-        sites = self._recorded(otherwise=ENDS, differs=DIFFERS)
+        sites = self._recorded(awaited=False)
         with request.in_its_recipe():
             result = request.question.ask(request.study(sites, public, quorum=self.quorum_of_study()))
-        lacking = {name: DIFFERS if each.unused else ENDS for name, each in sites.items() if each.lacks}
-        return self.without(lacking), result
+        return self._without_lacking(sites), result
 
-    def progress(self) -> int:
-        """Return the number of answers of sites that still answer."""
-        return sum(len(self.releases[name].answers) for name in self.present if name in self.releases)
+    def without_late(self, request: RequestFile) -> "SeveralSites":
+        """Return these releases, with all sites left out that lack an answer in the first round that others wait in."""
+        sites = self._recorded(awaited=True)
+        with suppress(HdpError), request.in_its_recipe():
+            request.question.ask(request.study(sites, quorum=self.quorum_of_study()))
+        return self._without_lacking(sites)
+
+    def _without_lacking(self, sites: Mapping[str, RecordedSite]) -> "SeveralSites":
+        return self.without({name: DIFFERS if each.unused else ENDS for name, each in sites.items() if each.lacks})
+
+    def adds_to(self, before: "SeveralSites") -> bool:
+        """Whether a site that still answers has answers that it did not have before."""
+        had, has = ({(name, query.question()) for name, query in each._answered} for each in (before, self))
+        return not has <= had
+
+    @property
+    def _answered(self) -> "Iterator[tuple[str, Query]]":
+        """What sites that still answer have answered."""
+        for name in self.present:
+            for query, _ in self.releases[name].answers if name in self.releases else ():
+                yield name, query
 
     def __repr__(self) -> str:
         left = f"; left out: {', '.join(self.left)}" if self.left else ""

@@ -3,7 +3,9 @@
 One request asks for both. The second question is made from what the first released, and the first is of no use
 without it. So the second is *rehearsed* before the first is charged, with weights of public people in place of those
 that are not known yet (`hdpstats.models.propensity.PropensityRequest.stand_in`): the analyst's own code runs until it
-asks the sites. What public facts refuse is refused then, and so is what a site says that it would refuse.
+asks the sites. What public facts refuse is refused then, and so is what a site says that it would refuse. A site that
+answers request files goes by its own queries, whatever the files of the others are: what the others would release is
+not waited for, and where the rehearsal does not come to a query to the site itself, nothing is charged.
 
 A site that answers request files is told what each charge of the second question costs by its proof (`CountingSite`).
 That is a function of public facts, whatever the weights are: parts of epsilon follow from what is declared, from the
@@ -21,7 +23,7 @@ from hdpstats.mechanisms.registry import prepare
 from hdpstats.models.propensity import PropensityRequest
 from hdpstats.privacy.budget import Spend, total
 from hdpstats.records.query import Query
-from hdpstats.results.propensity import Weighting
+from hdpstats.results.propensity import Propensity, Weighting
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.sites import Site, Study
@@ -85,6 +87,9 @@ class RehearsedSite(Site):
 def rehearse(study: Study, ask: Callable[[Study], object]) -> dict[str, tuple[Spend, ...]]:
     """Ask a study until its sites would answer, and raise what it refuses by then; nothing is charged.
 
+    A site that is asked after others, as its people are too few to be described, is met too: those that would be asked
+    before it count as gone, and one site is quorum enough.
+
     Returns
     -------
     dict
@@ -94,15 +99,19 @@ def rehearse(study: Study, ask: Callable[[Study], object]) -> dict[str, tuple[Sp
     Raises
     ------
     HdpError
-        The question is refused, or a site is known to refuse one of the queries that it is asked first.
+        The question is refused, a site is known to refuse one of the queries that it is asked first, or one that wants
+        to know what it costs (`CountingSite`) is not asked.
     """
     rehearsed = {name: RehearsedSite(site) for name, site in study.sites.items()}
+    stopped: HdpError = SiteError("the second question asks nothing of this site; nothing was charged now")
     try:
         with silence():
-            ask(with_sites(study, rehearsed))
-    except HdpError:
-        if not any(site.asked for site in rehearsed.values()):
-            raise
+            ask(with_sites(study, rehearsed, quorum=1))
+    except HdpError as error:
+        stopped = error
+    asked = {name for name, site in rehearsed.items() if site.asked}
+    if not asked or any(isinstance(site, CountingSite) and name not in asked for name, site in study.sites.items()):
+        raise stopped
     public = {} if study.public is None else {study.public.sha256: study.public}
     costs: dict[str, tuple[Spend, ...]] = {}
     for name, site in rehearsed.items():
@@ -148,7 +157,10 @@ class OfWeightedPeople:
             self.open(self.propensity.study, self.propensity.stand_in())
 
     def answer(self, spent: Mapping[str, Any]) -> Any:
-        """Ask both questions, and return the result of the second; see the module's docstring."""
+        """Ask both questions, and return the result of the second; see the module's docstring.
+
+        A site that took no part in the propensity model is asked nothing more.
+        """
         own = {name: value for name, value in spent.items() if name != "propensity_epsilon"}
         shared = {"replicate": self.replicate, "allow_large_epsilon": own.get("allow_large_epsilon", False)}
         study = self.propensity.study
@@ -159,4 +171,12 @@ class OfWeightedPeople:
             if isinstance(site, CountingSite) and name in costs:
                 site.expect(costs[name])
         first = self.propensity.release(spent["propensity_epsilon"], **shared)
-        return self.ask(self.open(study, first.weights("overlap")), own)
+        return self.ask(self.open(_that_took_part(study, first), first.weights("overlap")), own)
+
+
+def _that_took_part(study: Study, first: Propensity) -> Study:
+    """Return a study of the sites that a propensity model is of; as many as before must answer."""
+    known = {each.site for each in first.fit.site_facts if each.weight > 0.0}
+    if len(study.sites) == 1 or known >= study.sites.keys():
+        return study
+    return with_sites(study, {name: site for name, site in study.sites.items() if name in known}, quorum=study.quorum)

@@ -22,6 +22,11 @@ from hdpstats.sites.study import Study
 
 
 @final
+class StillToCome(SiteError):  # noqa: N818  (what a caller needs to know of it)
+    """A site was not asked this yet, and will be: nobody goes on without it."""
+
+
+@final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Missing:
     """A site that did not answer in a round, and why, in words that do not depend on its records."""
@@ -60,7 +65,8 @@ def ask(study: Study, queries: Mapping[str, Query], *, round: int = 1, besides: 
         Where the study has one site: whatever that site raises. Else where fewer sites than the quorum answered: a
         SiteError, or the error that all of them agree in (`InsufficientBudget` where no ledger affords the query). The
         releases of the others are in their ledgers, and the same call gets them again for nothing. SiteError where two
-        sites charge one account, as one site behind two addresses does.
+        sites charge one account, as one site behind two addresses does. `StillToCome` where a site raises that, once
+        all were asked.
     """
     asked = {name: query for name, query in queries.items() if name in study.sites}
     if is_looking():
@@ -68,6 +74,9 @@ def ask(study: Study, queries: Mapping[str, Query], *, round: int = 1, besides: 
     if len(study.sites) == 1:
         return Answered(releases={name: answer(study.sites[name], query) for name, query in asked.items()}, missing=())
     outcomes = _together(study, asked)
+    for outcome in outcomes.values():
+        if isinstance(outcome, StillToCome):
+            raise outcome
     ordered = [name for name in study.sites if name in asked]
     failed = {name: outcome for name in ordered if isinstance(outcome := outcomes[name], HdpError)}
     releases = {name: outcome for name in ordered if isinstance(outcome := outcomes[name], Release)}

@@ -294,10 +294,11 @@ def _people(site: Site) -> str:
     return f"protected, at most {site.records}" if protected else str(site.records)
 
 
-def with_sites(study: Study, sites: Mapping[str, Site]) -> Study:
-    """Return a study with other sites in the places of its own, by the same names."""
+def with_sites(study: Study, sites: Mapping[str, Site], *, quorum: int) -> Study:
+    """Return a study of the sites that there are in the places of its own, by name, of which so many must answer."""
     changed = copy(study)
-    changed._sites = {name: sites[name] for name in study.sites}
+    changed._sites = {name: sites[name] for name in study.sites if name in sites}
+    changed._quorum = quorum
     return changed
 
 

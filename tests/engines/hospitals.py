@@ -42,7 +42,13 @@ class Hospital:
         self.file = folder / "site.yaml"
         self.file.write_text(json.dumps(settings))  # which is YAML
         self.file.chmod(0o600)
-        hdp.Ledger(folder / "ledger.db", dataset=name, epsilon=settings["ledger"]["epsilon"], delta=Fraction(1, 1000))
+        hdp.Ledger(
+            folder / "ledger.db",
+            dataset=name,
+            epsilon=settings["ledger"]["epsilon"],
+            delta=Fraction(1, 1000),
+            relation=settings["ledger"].get("relation", "replace_one"),
+        )
         self.participation = folder / "hdpstats.json"
         said = {"settings": "site.yaml", "grid": grid} | ({"unsigned": True} if unsigned else {})
         self.participation.write_text(json.dumps(said))

@@ -10,6 +10,7 @@ import pytest
 import hdpstats.api as hdp
 from hdpstats.custodian import open_site, overview, preview, request_costs
 from hdpstats.custodian.capacity import Clock
+from hdpstats.custodian.permissions import MODELS
 from hdpstats.custodian.previewing import approve
 from hdpstats.custodian.request_costs import CARRIED_AGAIN
 from hdpstats.engines import participant as participant_module
@@ -28,6 +29,7 @@ from hdpstats.engines.flare.job import read_job
 from hdpstats.engines.participant import Participation
 from hdpstats.exchange import ReleaseFile, RequestFile, SeveralSites
 from hdpstats.exchange.several import DIFFERS, ENDS
+from hdpstats.exchange.weighted_people import CountingSite, rehearse
 from hdpstats.ledger import SigningKey
 from hdpstats.records import codec
 from hdpstats.sites import LocalSite
@@ -100,6 +102,55 @@ def test_the_result_is_that_of_a_fit_at_these_sites(hospitals, ask, question):
     assert [each.spent for each in hospitals] == spent
 
 
+HIDDEN = {"place": "ledger.db", "epsilon": 100, "delta": 1e-3, "relation": "add_or_remove_one"}
+
+
+def small_and_large(folder, small, large, *, hidden=False):
+    """Return hospitals of which some have too few people for a description, and their names."""
+    sizes = {f"small{i}": 25 for i in range(small)} | {f"large{i}": 1200 for i in range(large)}
+    names, hospitals = tuple(sizes), []
+    for seed, (name, rows) in enumerate(sizes.items()):
+        entries = {"persons": {"n_max": rows + 10}, "ledger": HIDDEN | {"dataset": name}} if hidden else {}
+        hospitals.append(Hospital(folder / name, name, rows=rows, seed=seed, sites=names, **entries))
+    return names, hospitals
+
+
+@pytest.mark.parametrize(
+    ("question", "small", "large", "hidden"),
+    [
+        ("logit", 1, 2, False),
+        ("logit", 1, 2, True),
+        ("rounds", 2, 3, False),
+        pytest.param("effect", 2, 3, False, marks=pytest.mark.wide),
+        pytest.param("weighted", 2, 3, True, marks=pytest.mark.wide),
+        pytest.param("logit", 3, 2, False, marks=pytest.mark.wide),
+    ],
+)
+def test_hospitals_with_too_few_people_for_a_description_take_part(tmp_path, ask, question, small, large, hidden):
+    """They wait for the descriptions of the others, and the others wait for them before a further round."""
+    names, hospitals = small_and_large(tmp_path, small, large, hidden=hidden)
+    study = hdp.Study(public=PUBLIC, schema=SCHEMA, relation="add_or_remove_one", n_max=1300) if hidden else STUDY
+    place, (kind, what, options) = tmp_path / "request.json", QUESTIONS[question]
+    asked = hdp.request(kind, what, study, path=place, **options)
+    several, result = collect(asked, names, Carrier(hospitals, place))
+    spent = [each.spent for each in hospitals]
+    assert several.left == {}
+    assert len(set(spent)) == 1
+    sites = {each.name: Of(open_site(each.settings)) for each in hospitals}
+    later = asked.question.ask(hdp.Study(private=sites, public=PUBLIC))
+    assert later.to_json() == result.to_json()
+    assert [each.spent for each in hospitals] == spent
+
+
+def test_rounds_go_on_without_the_hospitals_that_are_lost(tmp_path, ask):
+    """Also where the others' answers are fewer than all had before."""
+    names, hospitals = small_and_large(tmp_path, 0, 5)
+    asked, place = ask(*QUESTIONS["rounds"])
+    several, result = collect(asked, names, Carrier(hospitals, place, lost={"large3": 3, "large4": 3}))
+    assert set(several.left) == {"large3", "large4"}
+    assert (result.sites.set_index("site")["weight"][["large0", "large1", "large2"]] > 0).all()
+
+
 def test_hospitals_that_afford_the_second_part_answer_where_another_has_the_propensity_model(tmp_path, ask):
     both, account = dict.fromkeys((ANALYST, OTHER), EVERYTHING), {"place": "ledger.db", "epsilon": 2.9, "delta": 1e-3}
     hospitals = [
@@ -115,6 +166,40 @@ def test_hospitals_that_afford_the_second_part_answer_where_another_has_the_prop
     assert several.left == {}
     assert [each.spent for each in hospitals] == [2] * 3
     assert [each.ledger.spent_by(ANALYST).epsilon for each in hospitals] == [2] * 3
+
+
+BY_MUCH = {"epsilon": 0.3, "propensity_formula": "y ~ x + g", "propensity_epsilon": 3, "intervals": 6}
+SMALL_SECOND = ("hazard", "Surv(time, event) ~ y", BY_MUCH)
+"""Of a hospital of 80 people the propensity model has a description, and the second part has none."""
+SIZES = {"east": 80, "north": 4000, "south": 4000}
+
+
+@pytest.mark.parametrize(
+    ("permitted", "refusal"),
+    [({"models": sorted(MODELS - {"hazard"})}, "forbidden"), ({"epsilon": 3.2}, "insufficient-budget")],
+    ids=["forbidden", "capped"],
+)
+def test_a_small_hospital_that_refuses_the_second_part_charges_nothing_for_the_first(tmp_path, ask, permitted, refusal):
+    """Its second part rests on the others' descriptions, which are still to come when the first is asked."""
+    own = {"analysts": {ANALYST: EVERYTHING | permitted}}
+    hospitals = [Hospital(tmp_path / name, name, rows=SIZES[name], **(own if name == "east" else {})) for name in NAMES]
+    carrier = Carrier(hospitals, ask(*SMALL_SECOND)[1])
+    assert carrier.participants["east"].reply(ANSWER, facts_of(carrier)) == Reply(refusal=refusal)
+    assert (hospitals[0].charges, hospitals[0].spent) == (0, 0)
+
+
+def test_a_site_whose_own_second_part_is_not_met_refuses_whatever_others_are_asked(hospitals, ask):
+    class Own(CountingSite, Of):
+        expect = None
+
+    east, north = (open_site(each.settings) for each in hospitals[:2])
+    carrier = Carrier(hospitals, ask(*SIMPLE)[1])
+    reply = carrier.participants["south"].reply(ANSWER, facts_of(carrier))
+    query = ReleaseFile.from_bytes(reply.release).answers[0][0]
+    study = hdp.Study(private={"east": Own(east), "north": Of(north)}, public=PUBLIC)
+    with pytest.raises(hdp.SiteError, match="rehearsal"):
+        rehearse(study, lambda tried: tried.sites["north"].answer(query))
+    assert set(rehearse(study, lambda tried: tried.sites["east"].answer(query))) == {"east"}
 
 
 def test_a_file_with_a_part_of_the_answers_replaces_none_of_a_site(hospitals, ask):
@@ -147,6 +232,43 @@ def test_a_hospital_that_is_lost_in_the_middle_is_named_and_comes_back_for_nothi
     assert [each.spent for each in hospitals] == [1, 1, 1]
     assert [each.charges for each in hospitals] == [2, 2, 2]
     assert (whole.sites["weight"] > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("question", "lost"),
+    [
+        ("weighted", 2),
+        *(pytest.param(*each, marks=pytest.mark.wide) for each in (("weighted", 1), ("effect", 1), ("effect", 2))),
+    ],
+)
+def test_a_hospital_that_is_lost_before_its_propensity_model_is_no_part_of_what_rests_on_it(
+    hospitals, ask, question, lost
+):
+    asked, place = ask(*QUESTIONS[question])
+    several, result = collect(asked, NAMES, Carrier(hospitals, place, lost={"south": lost}))
+    spent = [each.spent for each in hospitals]
+    whole = float(asked.question.most.epsilon)
+    assert several.left == {"south": NO_ANSWER}
+    assert spent[:2] == [whole] * 2
+    assert spent[2] < asked.question.spending["propensity_epsilon"]
+    names = set(result.sites) if question == "effect" else set(result.sites["site"])
+    assert names == {"east", "north"}
+    again, same = collect(asked, NAMES, Carrier(hospitals, place, lost={"south": 0}), known=several.releases)
+    assert same.to_json() == result.to_json()
+    found, same = read_job(left_by(place.parent / "left", several, asked), place)
+    assert found.left == again.left == several.left
+    assert same.to_json() == result.to_json()
+    assert [each.spent for each in hospitals] == spent
+
+
+def test_a_hospital_that_refuses_the_second_part_keeps_nobody_from_it(tmp_path, ask):
+    """It refuses before its first charge, and the others answer both parts; fewer than a quorum are charged nothing."""
+    forbidden = {"analysts": {ANALYST: EVERYTHING | {"models": sorted(MODELS - {"hazard"})}}}
+    hospitals = [Hospital(tmp_path / name, name, **(forbidden if name == "south" else {})) for name in NAMES]
+    asked, place = ask("hazard", "Surv(time, event) ~ y", BY_MUCH | {"epsilon": 1})
+    several, _ = collect(asked, NAMES, Carrier(hospitals, place))
+    assert several.left == {"south": REFUSALS["forbidden"]}
+    assert [each.spent for each in hospitals] == [4, 4, 0]
 
 
 def test_a_task_that_is_delivered_twice_is_charged_and_drawn_once(hospitals, ask):
