@@ -193,7 +193,7 @@ class AnsweringSite(CountingSite):
         with self.time.paused():
             try:
                 self._check_size(longest_text(query))
-                self._slots.seconds(query, analyst=self._analyst)
+                self._slots.seconds(query, analyst=self._analyst, later=bool(self.answers))
             except RequestRefused as refused:  # what was answered before is handed out all the same
                 self._later = refused
 
@@ -248,7 +248,7 @@ class AnsweringSite(CountingSite):
         while True:
             in_vain = self._check_approved(query)
             try:
-                self._slots.answer(query, analyst=self._analyst, in_vain=in_vain)
+                self._slots.answer(query, analyst=self._analyst, in_vain=in_vain, later=bool(self.answers))
             except ChargedMeanwhile:  # over a network
                 self._take_back(query)
                 continue

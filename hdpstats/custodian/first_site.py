@@ -178,7 +178,7 @@ health:
 #timing:
 #  grid: 0.05                 # seconds of a step
 #  factor: 3.0                # by how much a slot is longer than predicted
-#  longest: 600.0             # seconds; a query with a longer slot is refused
+#  longest: 600.0             # seconds; a query with a longer slot is refused (later ones of a request file: twice)
 #  overruns: 3                # late answers after which an analyst is stopped (hdpstats site resume)
 #  requests: 60               # requests a minute of one analyst
 """)

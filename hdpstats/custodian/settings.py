@@ -415,7 +415,8 @@ class Timing(Section):
         By how much the slot of an answer is longer than its computation was predicted to take on a quiet machine, for
         other computations at the same time.
     longest : float
-        Seconds: a query whose slot is longer is refused before it is charged.
+        Seconds: a query whose slot is longer is refused before it is charged. Later queries of a request file may take
+        twice that: how long they take rests on what was released.
     overruns : int
         After so many answers of an analyst that took longer than their slot he is stopped, until the custodian acts.
     requests : int

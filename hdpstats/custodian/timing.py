@@ -54,7 +54,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
-from typing import final
+from typing import Final, final
 
 from hdpstats._base.compiled import one_thread
 from hdpstats._base.errors import ArgumentError
@@ -78,8 +78,15 @@ def on_grid(seconds: float, *, grid: float) -> float:
     return grid * max(math.ceil(seconds / grid), 1)
 
 
-def slot_of(work: Operations, timing: Timing, prices: Prices) -> float:
-    """Return how many seconds the slot of an answer is that takes so much work.
+LATER: Final = 2.0
+"""How many times ``timing: longest`` a later query of a request file may take.
+
+How long it takes rests on releases; before the first charge it is looked at with what is known then.
+"""
+
+
+def slot_of(work: Operations, timing: Timing, prices: Prices, *, later: bool = False) -> float:
+    """Return how many seconds the slot of an answer is that takes so much work, ``later`` after a charge (`LATER`).
 
     Raises
     ------
@@ -87,7 +94,7 @@ def slot_of(work: Operations, timing: Timing, prices: Prices) -> float:
         It is longer than the custodian allows.
     """
     slot = on_grid(timing.factor * predicted(work, prices), grid=timing.grid)
-    if slot > timing.longest:
+    if slot > timing.longest * (LATER if later else 1.0):
         raise RequestRefused("too-long", seconds=round(slot, 3), limit=timing.longest)
     return slot
 
@@ -373,8 +380,10 @@ class Slots:
         """Run a block in which work is done for an analyst."""
         return self._under_way.request(analyst)
 
-    def seconds(self, query: Query, *, analyst: str) -> float:
+    def seconds(self, query: Query, *, analyst: str, later: bool = False) -> float:
         """Return how long the slot of a query is, a function of public facts; an answer takes at least two steps more.
+
+        Whether it comes ``later``, after a charge of its request, is for `slot_of`.
 
         Raises
         ------
@@ -383,12 +392,15 @@ class Slots:
         HdpError
             The query is refused, as `hdpstats.sites.LocalSite.answer` would before it charges.
         """
-        return slot_of(self._site.work(query, analyst=analyst), self._timing, self._prices)
+        return slot_of(self._site.work(query, analyst=analyst), self._timing, self._prices, later=later)
 
-    def answer(self, query: Query, *, analyst: str, in_vain: int | None = None) -> tuple[Release, bool]:
+    def answer(
+        self, query: Query, *, analyst: str, in_vain: int | None = None, later: bool = False
+    ) -> tuple[Release, bool]:
         """Return a release, and whether it left at a slot: at once where the analyst has received it before.
 
-        With ``in_vain``, nothing is charged where more charges of the query have no release.
+        With ``in_vain``, nothing is charged where more charges of the query have no release; ``later`` is as in
+        `seconds`.
 
         Raises
         ------
@@ -401,7 +413,7 @@ class Slots:
         release = self._site.received(query, analyst=analyst)
         if release is not None:
             return release, False
-        seconds = self.seconds(query, analyst=analyst)
+        seconds = self.seconds(query, analyst=analyst, later=later)
         begun = self._clock.now()  # before the file of overruns is waited for, which others may be writing
         if self._overruns.countable(analyst) >= self._timing.overruns:
             raise RequestRefused("stopped")

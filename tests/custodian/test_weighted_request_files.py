@@ -11,7 +11,7 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import HdpError
 from hdpstats._base.work import Operations
-from hdpstats.custodian import answering, approvals, approve, open_site, preview
+from hdpstats.custodian import answering, approvals, approve, open_site, preview, timing
 from hdpstats.custodian.previewing import looked_at
 from hdpstats.exchange import RequestFile
 from hdpstats.exchange.questions import KINDS, MAY
@@ -20,7 +20,7 @@ from hdpstats.records import codec
 from hdpstats.sites import LocalSite
 from tests.custodian import asked_by_files
 from tests.custodian.asked_by_files import BY_PROPENSITY, QUESTIONS, STUDY, WEIGHTED, Place, Seen, killed
-from tests.custodian.institution import EVERYTHING
+from tests.custodian.institution import EVERYTHING, PATIENT
 from tests.custodian.people import PRIVATE, PUBLIC, SCHEMA
 
 LATER = {
@@ -317,6 +317,30 @@ def test_what_takes_too_long_is_refused_before_the_propensity_model_is_charged(t
         with pytest.raises(hdp.MechanismError, match="longer than the custodian allows, and nothing was charged for"):
             place.answer()
     assert place.spent == 0
+
+
+@pytest.mark.parametrize("times", [1.5, 3.0])
+def test_a_later_query_that_takes_up_to_twice_as_long_as_allowed_is_answered(tmp_path, monkeypatch, times):
+    """How long a second part takes rests on the propensity model, which is not known at the rehearsal."""
+    place, charged = Place(tmp_path, timing=PATIENT | {"longest": 0.2}), LocalSite.answer
+    place.ask(*WEIGHTED["weighted hazard"])
+    answered = []
+
+    def answer(self, query, **options):
+        answered.append(query)
+        return charged(self, query, **options)
+
+    def work(self, query, *, analyst):
+        return Operations(steps=0.1 * (times if answered else 1.0))
+
+    monkeypatch.setattr(LocalSite, "answer", answer)
+    monkeypatch.setattr(LocalSite, "work", work)
+    if times <= timing.LATER:
+        assert len(place.answer(prices={"steps": 1.0}).answers) == place.ledger.history().shape[0] > 1
+    else:
+        with pytest.raises(hdp.MechanismError, match="longer than the custodian allows"):
+            place.answer(prices={"steps": 1.0})
+        assert place.ledger.history().shape[0] == 1
 
 
 MANY = ("describe", ["x", "g", "k", "secret", "time", "event"], BY_PROPENSITY)
