@@ -90,7 +90,7 @@ class PreviewSite(CountingSite):
         self._limits = settings.limits
         self.permissions: Permissions = settings.analysts[analyst]
         self.columns: set[str] = set()
-        self._fitted: list[Query] = []
+        self._fitted: list[tuple[Query, bool]] = []
         self.forbidden = self._too_large = False
         self.answered: list[Query] = []
         self.second: tuple[Spend, ...] | None = None
@@ -136,7 +136,7 @@ class PreviewSite(CountingSite):
 
     def check_later(self, query: Query) -> None:
         """Note whether a later query may be too long, and what work it is."""
-        self._fitted.append(query)
+        self._fitted.append((query, bool(self.answered)))
         self._too_large = self._too_large or longest_text(query) > self._limits.query
 
     def _note(self, query: Query, columns: Collection[str]) -> None:
@@ -202,10 +202,13 @@ class PreviewSite(CountingSite):
         """Return how many charges of the same fit follow a query."""
         return len(prepare(query, self._facts).ahead)
 
-    def works(self, query: Query) -> Iterator[Operations]:
-        """Yield the work of a query, and of those that fits said they would ask (`hdpstats.sites.LocalSite.work`)."""
-        for each in (query, *self._fitted):
-            yield work_of(prepare(each, self._facts), self.records * self._terms.most_rows)
+    def works(self, query: Query) -> Iterator[tuple[Operations, bool]]:
+        """Yield the work of a query, and of those that fits said they would ask (`hdpstats.sites.LocalSite.work`).
+
+        With each goes whether it comes after an answer, and so may take longer (`hdpstats.custodian.timing.slot_of`).
+        """
+        for each, later in ((query, bool(self.answered)), *self._fitted):
+            yield work_of(prepare(each, self._facts), self.records * self._terms.most_rows), later
 
     def quote(self, query: Query) -> tuple[Spend, Spend]:
         """Return what a query would be charged, and what lies ahead of it (`hdpstats.sites.LocalSite.quote`)."""
@@ -525,11 +528,11 @@ def _beyond_limits(settings: SiteSettings, found: Preview, prices: Prices | None
     try:
         if not affords_quota(left, site.charges_ahead(met) + len(found.owed), settings.limits):
             lines.append("would be refused: more charges, or more to store, than limits: charges_each, stored_each")
-        for work in site.works(met):
-            slot_of(work, settings.timing, measured() if prices is None else prices)
+        for work, later in site.works(met):
+            slot_of(work, settings.timing, measured() if prices is None else prices, later=later)
     except RequestRefused as refused:
         seconds, most = refused.numbers["seconds"], refused.numbers["limit"]
-        lines.append(f"would be refused: it would take {seconds:g} seconds, more than timing: longest, {most:g}")
+        lines.append(f"would be refused: it would take {seconds:g} seconds, more than timing: longest allows, {most:g}")
     except HdpError:  # which is said with the costs, or met once the first query is answered
         pass
     return lines

@@ -86,16 +86,18 @@ How long it takes rests on releases; before the first charge it is looked at wit
 
 
 def slot_of(work: Operations, timing: Timing, prices: Prices, *, later: bool = False) -> float:
-    """Return how many seconds the slot of an answer is that takes so much work, ``later`` after a charge (`LATER`).
+    """Return how many seconds the slot of an answer is that takes so much work, ``later`` after another (`LATER`).
 
     Raises
     ------
     RequestRefused
         It is longer than the custodian allows.
     """
-    slot = on_grid(timing.factor * predicted(work, prices), grid=timing.grid)
-    if slot > timing.longest * (LATER if later else 1.0):
-        raise RequestRefused("too-long", seconds=round(slot, 3), limit=timing.longest)
+    slot, limit = on_grid(timing.factor * predicted(work, prices), grid=timing.grid), timing.longest
+    if later:
+        limit *= LATER
+    if slot > limit:
+        raise RequestRefused("too-long", seconds=round(slot, 3), limit=limit)
     return slot
 
 
@@ -383,7 +385,7 @@ class Slots:
     def seconds(self, query: Query, *, analyst: str, later: bool = False) -> float:
         """Return how long the slot of a query is, a function of public facts; an answer takes at least two steps more.
 
-        Whether it comes ``later``, after a charge of its request, is for `slot_of`.
+        Whether it comes ``later``, after another answer to its request, is for `slot_of`.
 
         Raises
         ------

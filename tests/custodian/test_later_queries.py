@@ -43,7 +43,7 @@ def place_of(tmp_path, name):
     kind, what, options, hidden = ASKED[name]
     place = Place(tmp_path, **OF_HIDDEN if hidden else {})
     place.ask(kind, what, options, OFFLINE if hidden else STUDY)
-    return place, looked_at(place.settings, place.request).site._fitted
+    return place, [each for each, _ in looked_at(place.settings, place.request).site._fitted]
 
 
 @pytest.mark.parametrize("name", ASKED)

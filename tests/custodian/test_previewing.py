@@ -351,7 +351,7 @@ def test_more_to_store_than_is_allowed_is_refused_before_the_first_charge(tmp_pa
 def test_a_dry_run_says_what_would_take_too_long(place):
     place.ask(*QUESTIONS["logit"])
     with_entries(place, timing=PATIENT | {"grid": 0.001, "longest": 0.001})
-    assert "more than timing: longest, 0.001" in preview(place.settings, place.request, prices=PRICES)
+    assert "more than timing: longest allows, 0.001" in preview(place.settings, place.request, prices=PRICES)
     with pytest.raises(hdp.MechanismError, match="longer than the custodian allows"):
         place.answer()
     with_entries(place, timing=PATIENT)

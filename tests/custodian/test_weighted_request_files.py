@@ -224,7 +224,7 @@ def test_an_account_without_the_second_part_is_asked_where_another_has_the_prope
 
 def rehearsed_by(place, **options):
     """Return the query of the second part as it is rehearsed, at weights of public people."""
-    asked = looked_at(place.settings, place.request, **options).site._fitted
+    asked = [each for each, _ in looked_at(place.settings, place.request, **options).site._fitted]
     return next(query for query in asked if '"weighting":{' in query.to_json())
 
 
