@@ -343,6 +343,16 @@ def test_a_later_query_that_takes_up_to_twice_as_long_as_allowed_is_answered(tmp
         assert place.ledger.history().shape[0] == 1
 
 
+def test_a_dry_run_allows_queries_that_come_after_an_answer_the_time_that_answering_allows(place):
+    place.ask("propensity", BY_PROPENSITY["propensity_formula"], {"epsilon": BY_PROPENSITY["propensity_epsilon"]})
+    place.answer()
+    place.ask(*WEIGHTED["weighted hazard"])
+    found = looked_at(place.settings, place.request)
+    first, *others = (later for _, later in found.site.works(found.met))
+    assert first
+    assert {True, False} == set(others)
+
+
 MANY = ("describe", ["x", "g", "k", "secret", "time", "event"], BY_PROPENSITY)
 """A balance whose weighted half is the longest query of all."""
 
