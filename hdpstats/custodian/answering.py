@@ -189,7 +189,7 @@ class AnsweringSite(CountingSite):
         self.check_later(query)
 
     def check_later(self, query: Query) -> None:
-        """Charge nothing from now on where a later query is too large or takes too long, whatever is released."""
+        """Charge nothing from now on where a later query is predicted to take too long, or may be too large."""
         with self.time.paused():
             try:
                 self._check_size(longest_text(query))
@@ -339,19 +339,19 @@ def _with_charges(refusal: BaseException, question: Question, site: "AnsweringSi
     if not isinstance(refusal, HdpError) or not asked:
         return refusal
     first_alone = question.second is not None and not question.owes_second(asked)
-    return _charged(refusal, FIRST_CHARGED if first_alone else _words(question))
+    return _charged(refusal, FIRST_CHARGED if first_alone else _said_of_charges(question))
 
 
-def _words(question: Question | None) -> str:
-    """Return what is said of a request that was charged; None asks nobody knows what."""
+def _said_of_charges(question: Question | None) -> str:
+    """Return what is said of a request that was charged; ``question`` is None where the request cannot be read."""
     return QUERY_CHARGED if question is not None and question.second is None else CHARGED_BEFORE
 
 
 def _charged(refusal: HdpError, words: str) -> HdpError:
     """Return a refusal of a request that was charged, which says so once."""
-    return (
-        refusal if CHARGED in refusal.facts else type(refusal)(f"{refusal}. {words}", **refusal.facts | {CHARGED: True})
-    )
+    if CHARGED in refusal.facts:
+        return refusal
+    return type(refusal)(f"{refusal}. {words}", **refusal.facts | {CHARGED: True})
 
 
 def _with_earlier_charges(
@@ -368,7 +368,7 @@ def _with_earlier_charges(
         with suppress(HdpError):
             ledger = open_account(settings)
             charged = any(was_charged(settings, ledger, sha256, name) for name in names)
-    return _charged(refusal, _words(question)) if charged else refusal
+    return _charged(refusal, _said_of_charges(question)) if charged else refusal
 
 
 def is_of_site(error: HdpError) -> bool:

@@ -355,8 +355,9 @@ class QuantileOption(LossOption):
         From 0.001 to 0.999.
     width
         In the outcome's unit. What is estimated is the quantile of the outcome plus uniform noise of that half-width.
-        By default it is the standard deviation of public residuals times :math:`((D + \log n) / n)^{0.4}`, at most a
-        half of it, for ``D`` coefficients and ``n`` records: what smoothing adds falls faster than standard errors.
+        By default it is the spread of public residuals (their median absolute value over .6745) times
+        :math:`((D + \log n) / n)^{0.4}`, at most a half of it, for ``D`` coefficients and ``n`` records: what
+        smoothing adds falls faster than standard errors.
         Without public outcomes it is a fortieth of the declared range.
     """
 

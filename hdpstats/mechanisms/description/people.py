@@ -409,7 +409,7 @@ def sums_in_one_pass(query: DescriptionQuery) -> bool:
 
 def pairs_in_one_pass(query: DescriptionQuery) -> bool:
     """Return whether pairs are summed in one pass where there are enough people: all have one row, in one group."""
-    return query.pairs is not None and query.groups == 1 and query.rows is None
+    return query.groups == 1 and query.rows is None
 
 
 def sums_of(query: DescriptionQuery, people: DescribedPeople) -> IntArray:
