@@ -12,6 +12,7 @@ from hdpstats.formulas.column_space import CanonicalDesign
 from hdpstats.mechanisms.perturbation.request import Asked, LossCost, Recommended, best_geometry, recommended
 from hdpstats.public.moments import WhitenedRows
 from hdpstats.public.row_weights import APART, LEAST_SD, Allowance
+from hdpstats.raking.information import with_described
 from hdpstats.records.averages import CohortMoments
 from hdpstats.records.geometry import Geometry
 from hdpstats.records.model import AnyModel, MultinomialModel, QueryModel, RegressionModel
@@ -72,14 +73,15 @@ class RowSpec(LossSpec):
         """Return the public rows at the query's radius."""
         return None if self.public is None else self.public.at_radius(model.geometry.radius)
 
-    def allowance(self, model: QueryModel) -> Allowance | None:
+    def allowance(self, model: QueryModel, sites: Sequence[tuple[int, CohortMoments | None]] = ()) -> Allowance | None:
         """Return what weights of rows may do to an estimate; None where the schema's bounds weight nobody.
 
         Without public rows it is that of rows which are spread evenly over the schema's bounds, with coefficients that
         are ``tau`` apart for each standard deviation of these.
         """
         if self.public is not None:
-            return self.public.allowance_at(model.geometry, scale=self.public.apart * self.public.unit)
+            side, unit = self.public.at_radius(model.geometry.radius), self.public.apart * self.public.unit
+            return with_described(side, sites, allowance=lambda of: of.allowance_at(model.geometry, scale=unit))
         if not self.weights_rows(model.geometry):
             return None
         rows, first = self.reference(model), int(model.geometry.intercept)

@@ -432,8 +432,11 @@ class LossSpec(ModelSpec):
         return APART if self.public is None else self.public.apart
 
     @abstractmethod
-    def allowance(self, model: QueryModel) -> Allowance | None:
-        """Return what weights and caps of people may do to an estimate; None where nobody is weighted."""
+    def allowance(self, model: QueryModel, sites: Sequence[tuple[int, CohortMoments | None]] = ()) -> Allowance | None:
+        """Return what weights and caps of people may do to an estimate; None where nobody is weighted.
+
+        ``sites`` are the number of people at each and what is known of these, None where nothing is.
+        """
 
     def weights_rows(self, geometry: Geometry) -> bool:
         """Return whether a row within the schema's bounds may be so long that it is weighted down."""

@@ -42,6 +42,8 @@ class PredictorLoss(ABC):
         Empty where the outcome is ``Surv(time, event)``.
     located : bool
         Whether ``y`` and ``eta`` are on one scale: then both are shifted and scaled to a range of length 1.
+    of_residuals : bool
+        Whether what public rows tell of `over` depends on their residuals alone, which raked rows keep.
     coupled : bool
         Whether ``l'' <= |l'| (1 - |l'|)`` and the sign of ``l'`` is fixed by ``y``: what
         `hdpstats.privacy.sensitivity` needs.
@@ -89,6 +91,7 @@ class PredictorLoss(ABC):
     smoothness: Fraction
     scaled_curvature: float
     located: bool = False
+    of_residuals: bool = False
     coupled: bool = False
     robust: bool = True
     modelled: bool = False

@@ -53,6 +53,7 @@ class Located(PredictorLoss, ABC):
 
     outcomes = ("continuous", "binary")
     located = True
+    of_residuals = True
     raked = True
     lower: float
     upper: float

@@ -115,6 +115,11 @@ class Tabulated(PredictorLoss):
         return bool(self.tilt == 1.0 and apart <= SLACK * float(self.lipschitz))
 
     @property
+    def of_residuals(self) -> bool:  # type: ignore[override]
+        """Where raked rows are used at all."""
+        return self.raked
+
+    @property
     def scaled_curvature(self) -> float:  # type: ignore[override]
         """``sup l''`` times the largest place of the grid and, with a tilt, outcome."""
         place = max(abs(self.start), abs(self.start + self._reach))

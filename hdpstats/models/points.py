@@ -154,7 +154,11 @@ class PointMechanism(FitMechanism):
             parts.append(_part(spec, query, release, noise, site, public=public))
             sides.append(public or spec.reference(query.model, site.cohort))
         parts = _sharing(spec, parts)
-        T, allowance = spec.to_terms(query.model), _allowance(parts, spec.allowance(parts[0].query.model))
+        T, weights = (
+            spec.to_terms(query.model),
+            spec.allowance(query.model, [(part.records, part.cohort) for part in parts]),
+        )
+        allowance = _allowance(parts, weights)
         private = planned(parts, stand_ins=sides, meat=spec.meat, allowance=allowance)
         fit = sides[0].fit if spec.overlap is None else None  # weighted people are not pooled with public ones
         return Prediction(
@@ -179,7 +183,10 @@ class PointMechanism(FitMechanism):
                 side = side.followed_as(each.people.cohort)
             parts.append(_part(spec, each.query, each.release, noise, each.people, public=side))
         first, public = parts[0].query, parts[0].public
-        T, weights = spec.to_terms(first.model), spec.allowance(first.model)
+        T, weights = (
+            spec.to_terms(first.model),
+            spec.allowance(first.model, [(part.records, part.cohort) for part in parts]),
+        )
         told = partial(estimates, T=T, terms=spec.terms, meat=spec.meat, allowance=_allowance(parts, weights))
         found = told(_sharing(spec, parts))
         if spec.overlap is not None:

@@ -398,6 +398,15 @@ class WhitenedRows(PublicSide, ABC):
         """A large change along a whitened direction: `PublicFit.unit`, or what the loss says without outcomes."""
         return 1.0 if self.fit is None else self.fit.unit
 
+    @property
+    def effects(self) -> FloatArray | None:
+        """The public fit without intercepts (D,); None without outcomes."""
+        if self.fit is None:
+            return None
+        found = np.zeros(self.dimension)
+        found[self.counted] = self.fit.theta[self.counted]
+        return found
+
     def moved_at(self, geometries: Sequence[Geometry], H: FloatArray) -> Moved:
         """Return what weights of other radii do (`hdpstats.public.row_weights`); ``H`` (k, D, D) are one person's."""
         return self._moved_at(geometries, H, unseen=True)
@@ -462,7 +471,7 @@ class WhitenedRows(PublicSide, ABC):
     def allowance_at(self, geometry: Geometry, *, scale: FloatArray | float) -> Allowance:
         """Return the same at another radius; ``scale`` is ``tau`` times the unit, of each coordinate or of all."""
         H = self.with_weights(mallows(self.lengths, [geometry]))
-        return self.moved_at([geometry], H).allowance(scale)
+        return self.moved_at([geometry], H).allowance(scale, effects=self.effects)
 
     @cached_property
     def _unweighted(self) -> FloatArray:

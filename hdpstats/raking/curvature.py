@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 
@@ -33,6 +34,13 @@ class RakeableSide(PublicSide, ABC):
     @abstractmethod
     def whitened(self, people: RakedPeople) -> WhitenedPeople:
         """Return raked public people in the side's geometry."""
+
+    @abstractmethod
+    def as_raked(self, people: WhitenedPeople) -> Self:
+        """Return raked people (the first draw of them) in place of public ones, with their weights as case weights.
+
+        Everybody keeps the residual, or how long the follow-up was.
+        """
 
     @abstractmethod
     def raked_moments(self, theta: FloatArray, *, records: float, people: WhitenedPeople) -> Moments:

@@ -10,7 +10,7 @@ difference between private and public people all count.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar, final
+from typing import TypeVar, cast, final
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
 from hdpstats.inference.information import OverPublicPeople, is_wide
 from hdpstats.public.moments import Moments, PublicSide
+from hdpstats.public.row_weights import Allowance
 from hdpstats.raking.curvature import RakeableSide, rakeable
 from hdpstats.raking.people import WhitenedPeople
 from hdpstats.raking.posterior import CohortPosterior, cohort_posterior, notes_on
@@ -207,11 +208,49 @@ def raked_information(
         averaged=averaged,
         at_centre=_mean_moments(side, [side.centre], averaged, records=people),
     )
-    return information if is_usable(information) else None
+    return information if is_usable(side, information.at_centre.H, records=people) else None
 
 
-def is_usable(raked: RakedInformation) -> bool:
+Side = TypeVar("Side", bound=PublicSide)
+
+
+def with_described(
+    side: Side, sites: Sequence[tuple[int, CohortMoments | None]], *, allowance: Callable[[Side], Allowance]
+) -> Allowance:
+    """Return the allowance for weights of people (`hdpstats.public.row_weights`) where private ones are described.
+
+    ``allowance`` tells it of a public side, ``sites`` are numbers of people and what is known of these. That of a
+    site's people is no less than that of public ones, along any direction. What all sites have in common is taken to be
+    the mean by numbers of people.
+    """
+    alike = allowance(side)
+    if all(known is None for _, known in sites):
+        return alike
+    raked = [None if known is None else _as_described(side, known) for _, known in sites]
+    found = [alike if each is None else alike.at_least(allowance(each)) for each in raked]
+    people = [max(records, 1) for records, _ in sites]
+    return Allowance(
+        share=float(np.average([each.share for each in found], weights=people)),
+        covariance=np.average([each.covariance for each in found], axis=0, weights=people),
+    )
+
+
+def _as_described(side: Side, known: CohortMoments) -> Side | None:
+    """Return the side with people raked to the posterior mean of averages; None where it cannot be, or to no use."""
+    rows = rakeable(side)
+    if rows is None or rows.variables is None or not rows.known:
+        return None
+    variables = raked_variables(rows.variables, known, case_weights=rows.case_weights)
+    mean = cohort_posterior(variables).mean
+    people = rows.whitened(raking_at(variables, mean).raked(mean, base=np.full((1, rows.people), 1.0 / rows.people)))
+    (H,) = rows.raked_hessian([rows.centre], records=1.0, people=people)
+    return cast("Side", rows.as_raked(people)) if is_usable(rows, H, records=1.0) else None
+
+
+def is_usable(public: RakeableSide, raked: FloatArray, *, records: float) -> bool:
     """Return whether raked rows tell of all slopes, compared with public rows as they are.
+
+    ``raked`` (D, D) is their Hessian of so many ``records`` at the public centre.
 
     Along the principal directions of :math:`H^{-1}` over raked rows relative to that over public ones, both of slopes
     alone and at the public centre, no ratio is above `FARTHEST_RATIO` times their median, or 1 where that is less.
@@ -219,11 +258,11 @@ def is_usable(raked: RakedInformation) -> bool:
     along these, and their errors would reach all coefficients. The median takes out how long people are followed. It
     rests on public rows and on what was released.
     """
-    public, kept = raked.public, np.ix_(raked.public.covariates, raked.public.covariates)
+    kept = np.ix_(public.covariates, public.covariates)
     try:
-        over_public = np.linalg.inv(public.moments(public.centre, records=max(round(raked.records), 1)).H)[kept]
+        over_public = np.linalg.inv(public.moments(public.centre, records=max(round(records), 1)).H)[kept]
         root = np.linalg.inv(np.linalg.cholesky(over_public))
-        ratios = np.linalg.eigvalsh(root @ np.linalg.inv(raked.at_centre.H)[kept] @ root.T)
+        ratios = np.linalg.eigvalsh(root @ np.linalg.inv(raked)[kept] @ root.T)
     except np.linalg.LinAlgError:
         return False
     return bool(np.all(ratios <= FARTHEST_RATIO * max(1.0, *ratios[: (len(ratios) + 1) // 2])))

@@ -61,6 +61,17 @@ CORRELATED = (
 FAR = "Private values of {names} lie mostly beyond the range that was described: standard errors may be off."
 FEW = "Few public people resemble the private ones (effectively {size:.0f}): standard errors may be off."
 
+UNLIKE = (
+    "Private people lie more than a standard deviation from public ones in {names}. Where coefficients are not the "
+    "same for all people, those of public rows are of others: compare the private-only estimates."
+)
+
+UNLIKE_FROM = 1.0
+"""From so many public standard deviations between two means on people are said to be unlike public ones.
+
+Of the one setting in 43 of real outcomes whose pooled intervals covered a coefficient in less than .8 it was 1.1.
+"""
+
 FARTHEST = 0.6
 """A mean square above this share of its bound says that most numbers were cut."""
 
@@ -238,6 +249,8 @@ def notes_on(raking: Raking, *, dimension: int, what: str = "Standard errors") -
     bound = np.max((on.clipped - on.about) ** 2, axis=0)
     cut = (on.squared & (at.squares[0] > FARTHEST * bound)).tolist()
     far = [each.variable for each, is_far in zip(on.means, cut, strict=True) if is_far]
+    apart = np.abs(at.means[0]) > UNLIKE_FROM
+    unlike = [each.variable for each, is_so in zip(on.means, apart.tolist(), strict=True) if is_so]
     w = on.public.added(on.weights(on.base[None], raking.tilt[None])[0][:, None])
     size = 1.0 / float(np.sum(w**2))
     return (
@@ -245,6 +258,7 @@ def notes_on(raking: Raking, *, dimension: int, what: str = "Standard errors") -
         *_named(CONSTANT, on.constant),
         *_named(RARE, rare),
         *_named(FAR, far),
+        *_named(UNLIKE, unlike),
         *((FEW.format(size=size),) if size < 2 * dimension else ()),
     )
 

@@ -76,6 +76,7 @@ PLAN = (
     ("logit", SMALL, "flchain random", (3.0,)),
     ("linear", LARGE, "Rotterdam gbsg", EPSILONS),
     ("linear", MIDDLE, "RAND shifted", (3.0,)),
+    ("linear", MIDDLE, "flchain shifted", (1.0,)),
     ("linear", SMALL, "flchain shifted", (3.0,)),
     ("Huber", LARGE, "flchain shifted", EPSILONS),
     ("Huber", MIDDLE, "Rotterdam gbsg", (3.0,)),

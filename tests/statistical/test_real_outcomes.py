@@ -207,7 +207,7 @@ The *ordinary* fit is R's `lm`, `glm` or `rlm`, statsmodels' `QuantReg`, for haz
 * *Allowance*: in reported standard errors, the largest.
 * *Coverage*: how often 95 % intervals of the private people alone hold the ordinary coefficients of the whole
   population, mean and least. Limits: {average[0]} to {average[1]}, and {covered}.
-* *Pooled*: the mean coverage of the estimate that is reported.
+* *Pooled*: the coverage of the estimate that is reported, mean and least. No limits.
 * *Width*: the median standard error over that of the ordinary fit which holds whether or not the model is true (from at
   least 100 resampled fits), median and largest. Limit with public rows, {large:,} private ones and epsilon 3: {widest}.
 * *Seconds*: processor time of a fit.
@@ -308,7 +308,7 @@ def line_of(setting: Setting, cell: Cell) -> str:
         f"{min(cell.noise_alone):.2f} {max(cell.noise):.2f}",
         f"{max(cell.allowance):.2f}",
         f"{np.mean(cell.covered):.3f} {min(cell.covered):.2f}",
-        f"{np.mean(cell.covered_pooled):.3f}",
+        f"{np.mean(cell.covered_pooled):.3f} {min(cell.covered_pooled):.2f}",
         f"{np.median(cell.width):.2f} {max(cell.width):.2f}",
         f"{cell.seconds:.2f}",
     ]

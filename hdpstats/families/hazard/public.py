@@ -174,6 +174,13 @@ class HazardSide(RakeableSide):
         """Return raked public people in the geometry."""
         return whitened_people(self.geometry, people)
 
+    def as_raked(self, people: WhitenedPeople) -> "HazardSide":
+        """Return raked people in place of public ones; see `RakeableSide.as_raked`."""
+        rows = replace(self.rows, weights=self.rows.weights * people.weights[0] * self.people)
+        return replace(self, rows=rows, spells=replace(self.spells, Z=np.ascontiguousarray(people.z[0]))).at(
+            self.geometry, self.cap
+        )
+
     def raked_moments(self, theta: FloatArray, *, records: float, people: WhitenedPeople) -> Moments:
         """Return ``H`` and ``J`` of ``records`` raked public people: see `hdpstats.families.hazard.raked`."""
         found = raked_hazard(

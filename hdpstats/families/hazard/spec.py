@@ -62,6 +62,7 @@ from hdpstats.mechanisms.perturbation.request import Asked, Recommended
 from hdpstats.public.enough import least_rows
 from hdpstats.public.moments import Moments
 from hdpstats.public.row_weights import APART, LEAST_SD, Allowance, UnseenPeople, moved_rows
+from hdpstats.raking.information import with_described
 from hdpstats.raking.raking import PublicVariables
 from hdpstats.records.averages import CohortMoments
 from hdpstats.records.estimate import Estimate
@@ -441,14 +442,19 @@ class HazardSpec(LossSpec):
             return choose_flat(person_loss, self._flat_baseline, epsilon=spent, relation=relation)
         return choose_ridge(person_loss, side, records=records, epsilon=spent, relation=relation)
 
-    def allowance(self, model: QueryModel) -> Allowance | None:
+    def allowance(
+        self,
+        model: QueryModel,
+        sites: Sequence[tuple[int, CohortMoments | None]] = (),
+    ) -> Allowance | None:
         """Return what weights and caps of people may do to an estimate; None where nobody is weighted.
 
         Without public outcomes it is that of weights of rows alone, for people of the same follow-up who are like the
         public ones, or spread evenly over the schema's bounds. A flat cap is the same for everybody.
         """
         if self.chooser is not None:
-            return allowance(of_model(model, HazardModel), self.chooser, apart=self.apart)
+            told = partial(allowance, of_model(model, HazardModel), apart=self.apart)
+            return with_described(self.chooser, sites, allowance=told)
         if not self.weights_rows(model.geometry):
             return None
         rows = whiten(model.geometry, self.asked.covariates.matrix(self._reference_rows()))

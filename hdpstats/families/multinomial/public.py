@@ -141,6 +141,11 @@ class MultinomialSide(WhitenedRows, RakeableSide):
         """Return raked public people in the geometry."""
         return whitened_people(self.geometry, people)
 
+    def as_raked(self, people: WhitenedPeople) -> "MultinomialSide":
+        """Return raked people in place of public ones; see `RakeableSide.as_raked`."""
+        weights = self.weights * people.weights[0] * self.people
+        return replace(self, X=np.ascontiguousarray(people.X[0]), mallows=people.mallows[0], weights=weights)
+
     def raked_moments(self, theta: FloatArray, *, records: float, people: WhitenedPeople) -> Moments:
         """Return ``H`` and ``J`` of ``records`` people who are raked public ones; see `PublicSide.raked_moments`.
 

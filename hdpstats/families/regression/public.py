@@ -421,6 +421,14 @@ class WhitenedPublic(WhitenedRows, RakeableSide, SandwichSide):
         """Return raked public people in the geometry."""
         return whitened_people(self.geometry, people)
 
+    def as_raked(self, people: WhitenedPeople) -> "WhitenedPublic":
+        """Return raked people in place of public ones; see `RakeableSide.as_raked`."""
+        y, X = self.y, np.ascontiguousarray(people.X[0])
+        if y is not None and self.loss.of_residuals:
+            y = y + (X - self.X) @ self.centre
+        weights = self.weights * people.weights[0] * self.people
+        return replace(self, X=X, mallows=people.mallows[0], weights=weights, y=y)
+
     def raked_moments(self, theta: FloatArray, *, records: float, people: WhitenedPeople) -> Moments:
         """Return ``H`` and ``J`` of ``records`` people who are raked public ones; see `PublicSide.raked_moments`."""
         return self.raked_over([theta], records=records, people=people)

@@ -467,13 +467,13 @@ class RegressionSpec(RowSpec):
             averaged=self.averaged,
         )
 
-    def allowance(self, model: QueryModel) -> Allowance | None:
+    def allowance(self, model: QueryModel, sites: Sequence[tuple[int, CohortMoments | None]] = ()) -> Allowance | None:
         """Return what weights of rows may do to an estimate.
 
         It is None for people weighted by their chance of treatment where weights do nothing to it: where no row can be
         so long, or where all rows are shortened alike, as those of two arms that weigh the same are.
         """
-        found = RowSpec.allowance(self, model)
+        found = RowSpec.allowance(self, model, sites)
         if self.overlap is None or found is None:
             return found
         return found if float(np.max(np.abs(found.covariance))) > NOTHING else None

@@ -290,7 +290,8 @@ def best_geometry(public: WhitenedRows, sites: Sequence[Asked], cost_at: Callabl
         spread = n * at.J + noise[:, :, None] * np.eye(noise.shape[1])
         precision += times * n**2 * (at.H @ np.linalg.solve(spread, at.H))
     variances = np.trace(np.linalg.inv(precision), axis1=1, axis2=2)
-    allowances = public.moved_at(candidates, at.H).covariances(public.apart * public.unit)
+    moved = public.moved_at(candidates, at.H)
+    allowances = moved.covariances(public.apart * public.unit, effects=public.effects)
     squares = np.trace(allowances, axis1=1, axis2=2)
     errors = variances + squares
     near = errors <= SPARE * np.min(errors)
