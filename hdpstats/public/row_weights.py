@@ -52,10 +52,11 @@ widens errors; it follows from public rows alone, and a query has nothing of it 
 **Where private people are described** (`hdpstats.raking`), weights take another part of their information than of
 that of public rows: people who are far from the public centre count less, and there may be many. The geometry is that
 of public rows all the same. So ``M`` is computed once more of public rows that are raked to the posterior mean of the
-description, and along each direction the larger of the two covariances counts (`Allowance.at_least`): ordinary fits
-to five studies of real people, whose public rows were chosen by a covariate, were .2 to 5.9 (median 1.1) allowances
-from weighted ones with ``M`` of public rows alone, .1 to 3.0 (.6) with both. A purchase is made before the fit, so a
-plan knows it as the fit does.
+description, and along each direction the larger of the two covariances counts (`Allowance.at_least`).
+
+In linear, logistic and Poisson fits to five studies of real people weights did more than 1.96 allowances, without
+noise, to 13 % of 75 slopes where public people are unlike private ones, by ``M`` of public rows alone and without
+``rho``; to 4 % by both (to 2.7 % and none of 111 slopes where they are alike).
 
 **Without public rows** nobody is weighted unless ``row_norm`` is declared. Then ``M`` is that of rows that are spread
 evenly over the schema's bounds, or of public covariates, and ``tau`` is for each standard deviation of these.
@@ -98,9 +99,9 @@ It is a convention, of the size that real data have, where public outcomes say n
 BENT: Final = 0.1
 """``rho``: by how much, relatively, slopes of people who count more and less may differ.
 
-It is the most likely value given how far weighted fits to five studies of real people are from ordinary ones. It
-matters for outcomes that covariates tell well: of ``log(kappa) ~ age + male + log(lambda)`` in flchain, where the
-larger slope is 2 units and .7 of itself among far people, ordinary fits were 2 to 3 allowances away without it.
+It is the most likely value, given how far weighted fits to five studies of real people are from ordinary ones. It
+matters for outcomes that covariates tell well: in ``log(kappa) ~ age + male + log(lambda)`` of flchain the last slope
+is 2 units, and .7 of that among far people. Weights did 2 to 3 allowances to it without this part.
 """
 
 DOUBT: Final = 0.05

@@ -236,12 +236,13 @@ def without_noise(setting: Setting) -> pd.DataFrame:
     """Return, for each epsilon (rows), what fits to everybody, equally often, are off the ordinary fit without noise.
 
     In standard errors of a fit with noise. There is no Monte-Carlo error: one fit says what weights, caps, clips and
-    the ridge do.
+    the ridge do. Where there are fewer rows than people, these are every second one or so.
     """
     of = population(setting.data, setting.public)
-    times = np.bincount(np.arange(setting.rows) % len(of.people), minlength=len(of.people))
-    every = np.arange(setting.rows)
-    private = blurred(setting, every % len(of.people), spread_evenly(every // len(of.people)))
+    people, every = len(of.people), np.arange(setting.rows)
+    person = every * people // setting.rows if setting.rows < people else every % people
+    times = np.bincount(person, minlength=people)
+    private = blurred(setting, person, spread_evenly(every // people))
     target, found = ordinary(setting, times, private if setting.kind in BLURRED else None), {}
     with pytest.MonkeyPatch.context() as patch:
         known_noise.off(patch)
