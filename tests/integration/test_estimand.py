@@ -13,7 +13,7 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.mechanisms.perturbation import hazard_request
 from hdpstats.mechanisms.perturbation.request import Asked
-from hdpstats.public import moments
+from hdpstats.public import moments, row_weights
 from hdpstats.public.row_weights import APART, at_radii, contrast_tau, mallows
 from hdpstats.schema.public import PublicTable
 from hdpstats.solvers import minimise
@@ -109,6 +109,15 @@ def test_weights_that_have_not_vanished_move_estimates_by_less_than_a_standard_e
     for epsilon in (1, 3):
         _, off, predicted = found(name, records=records, epsilon=epsilon)
         assert np.max(np.abs(off) / predicted) < limit
+
+
+def test_what_weights_do_to_a_line_that_bends_is_allowed_for(monkeypatch):
+    """Public people of flchain are older, and the slope of far people is .7 of that of others."""
+    setting = Setting("linear", "flchain", "shifted", 30_000, (1.0,))
+    off = np.abs(without_noise(setting).loc[1.0, ["male", "loglambda"]]).to_numpy()
+    assert np.max(off) < 1.2
+    monkeypatch.setattr(row_weights, "BENT", 0.0)
+    assert np.max(np.abs(without_noise(setting).loc[1.0]["loglambda"])) > 1.4 * off[1]
 
 
 @pytest.mark.parametrize(("name", "share"), [("hazard", 0.06), ("poisson", 0.02), ("linear", 0.01)])

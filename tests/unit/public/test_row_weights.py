@@ -42,4 +42,6 @@ def test_the_larger_of_two_allowances_is_no_less_than_either_along_any_direction
 
 def test_an_allowance_stays_where_another_is_smaller():
     one = Allowance(share=0.1, covariance=np.diag([4.0, 2.0]))
-    assert one.at_least(Allowance(share=0.2, covariance=np.diag([1.0, 2.0]))).covariance == pytest.approx(one.covariance)
+    assert one.at_least(Allowance(share=0.2, covariance=np.diag([1.0, 2.0]))).covariance == pytest.approx(
+        one.covariance
+    )

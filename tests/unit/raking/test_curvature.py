@@ -11,11 +11,11 @@ from hdpstats.formulas import compile_design
 from hdpstats.formulas.outcome import response_of
 from hdpstats.inference import draws
 from hdpstats.inference.information import Information, draw_jointly
-from hdpstats.losses import LogisticLoss
+from hdpstats.losses import HuberLoss, LogisticLoss
 from hdpstats.public.squares import weighted_squares
-from hdpstats.raking import curvature
+from hdpstats.raking import curvature, information
 from hdpstats.raking.curvature import RakeableSide
-from hdpstats.raking.information import RakedInformation, raked_information
+from hdpstats.raking.information import RakedInformation, raked_information, with_described
 from hdpstats.raking.posterior import shrunk
 from hdpstats.records.averages import CohortMoment, CohortMoments, MomentKind
 from hdpstats.records.geometry import whiten
@@ -215,6 +215,9 @@ def test_says_what_raking_cannot_mend(public):
     box = {"lower": 40.0, "upper": 60.0}
     far = (moment("age", MomentKind.MEAN, 59.0, **box), moment("age", MomentKind.SQUARE, 90.0, centre=50.0, **box))
     assert "values of age" in notes(public, replace(known, moments=far))
+    apart = "Private people lie more than a standard deviation from public ones in age."
+    assert apart in notes(public, replace(known, moments=far))
+    assert apart not in notes(public, known)  # of age they are .8 apart
     few = public.assign(hormon=(np.arange(N) < 4).astype(float))
     assert "Few public people" in notes(few, known)
 
@@ -260,3 +263,55 @@ def test_moments_over_places_are_the_mean_of_those_at_each(public, radius):
     each, over = [known.at(place) for place in places], known.over(places)
     assert np.allclose(over.H, np.mean([one.H for one in each], axis=0), rtol=1e-11, atol=1e-11)
     assert np.allclose(over.J, np.mean([one.J for one in each], axis=0), rtol=1e-11, atol=1e-11)
+
+
+def allowed(side, sites, scale=0.15):
+    return with_described(side, sites, allowance=lambda of: of.allowance_at(side.geometry, scale=scale))
+
+
+@pytest.mark.parametrize("formula", [FORMULA, "y ~ 0 + age + nodes + hormon + size"])
+def test_weights_are_allowed_for_as_they_take_information_of_the_described_people(public, formula):
+    side = side_of(public, formula)
+    w, private = people_of(public)
+    rows = whiten(side.geometry, design_of(side, private))
+    theirs = replace(side, X=rows.X, mallows=rows.weights, weights=N * w).allowance_at(side.geometry, scale=0.15)
+    alike = side.allowance_at(side.geometry, scale=0.15)
+    found = allowed(side, [(5000, moments_of(private, w))])
+    assert found.share == pytest.approx(theirs.share, rel=1e-3)
+    assert found.share > 1.2 * alike.share
+    assert found.covariance == pytest.approx(alike.at_least(theirs).covariance, rel=1e-2, abs=1e-8)
+
+
+def test_the_allowance_of_sites_is_their_mean_by_people(public):
+    side = side_of(public)
+    w, private = people_of(public)
+    known = moments_of(private, w)
+    one, alike = allowed(side, [(1000, known)]), side.allowance_at(side.geometry, scale=0.15)
+    found = allowed(side, [(1000, known), (3000, None)])
+    assert found.covariance == pytest.approx(0.25 * one.covariance + 0.75 * alike.covariance)
+    assert found.share == pytest.approx(0.25 * one.share + 0.75 * alike.share)
+
+
+def test_people_who_are_not_described_or_to_no_use_are_allowed_for_as_public_ones(public, monkeypatch):
+    side = side_of(public)
+    w, private = people_of(public)
+    alike = side.allowance_at(side.geometry, scale=0.15)
+    nothing = CohortMoments(people=5000.0, people_sd=0.0, moments=(), release_sha256="5" * 64)
+    for sites in ([], [(5000, None)], [(5000, nothing)]):
+        assert allowed(side, sites).covariance == pytest.approx(alike.covariance)
+    known = moments_of(private, w)
+    assert np.trace(allowed(side, [(5000, known)]).covariance) > 1.2 * np.trace(alike.covariance)
+    monkeypatch.setattr(information, "FARTHEST_RATIO", 1e-3)
+    assert allowed(side, [(5000, known)]).covariance == pytest.approx(alike.covariance, rel=1e-12)
+    assert allowed(replace(side, variables=None), [(5000, known)]).covariance == pytest.approx(alike.covariance)
+
+
+def test_raked_people_keep_their_residuals(public):
+    outcome = 0.1 * np.cos(np.arange(float(N)))
+    side = replace(side_of(public), loss=HuberLoss(lower=-0.5, upper=0.5, c=0.05), y=outcome)
+    w, private = people_of(public)
+    (people,) = raked_information(side_of(public), moments_of(private, w), records=5000, records_sd=0.0).averaged[:1]
+    found = side.as_raked(people)
+    assert found.y - found.X @ side.centre == pytest.approx(outcome - side.X @ side.centre)
+    assert pytest.approx(people.X[0]) == found.X
+    assert found.weights == pytest.approx(N * people.weights[0])
