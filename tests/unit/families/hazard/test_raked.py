@@ -1,6 +1,7 @@
 """Hazards over raked public people: who is at risk follows from the described shares."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,8 @@ from hdpstats.families.hazard.caps import relative_cap
 from hdpstats.families.hazard.raked import Reached
 from hdpstats.families.hazard.spec import HazardSpec
 from hdpstats.losses import LINKS
-from hdpstats.raking.information import raked_information
+from hdpstats.mechanisms.perturbation.hazard_request import allowance
+from hdpstats.raking.information import raked_information, with_described
 from hdpstats.records.averages import CohortMoment, CohortMoments, MomentKind
 from hdpstats.records.geometry import at_radius
 
@@ -161,3 +163,39 @@ def test_memory_that_nobody_has_written_to_is_not_read(side, monkeypatch):
     assert np.all(
         np.isfinite(raked_information(side, known(side, AT_RISK), records=1000, records_sd=0.0).at(side.centre).H)
     )
+
+
+def people_of(side, cohort):
+    (people,) = raked_information(side, cohort, records=1000, records_sd=0.0).averaged[:1]
+    return people
+
+
+def test_people_who_are_as_public_ones_stand_for_them(side):
+    same = side.as_raked(people_of(side, known(side, {})))
+    ours, theirs = side.moments(side.centre, records=1000.0), same.moments(side.centre, records=1000.0)
+    assert pytest.approx(ours.H, rel=1e-4, abs=1e-2) == theirs.H
+    assert pytest.approx(ours.J, rel=1e-4, abs=1e-2) == theirs.J
+
+
+def test_people_who_spread_more_are_weighed_down_more_and_more_is_allowed_for(side):
+    cohort = known(side, {})
+    wide = replace(
+        cohort,
+        moments=tuple(replace(m, value=2.0 * m.value) if m.what is MomentKind.SQUARE else m for m in cohort.moments),
+    )
+    people = people_of(side, wide)
+    found = side.as_raked(people)
+    assert np.allclose(found.spells.Z, people.z[0])
+    assert found.rows.weights == pytest.approx(side.rows.weights * people.weights[0] * N)
+    assert np.all(found.spells.weights <= found.rows.weights * people.mallows[0] * (1 + 1e-12))
+    assert np.mean(found.spells.weights) < 0.97 * np.mean(side.spells.weights)
+
+    model = SimpleNamespace(geometry=side.geometry, cap=side.cap)
+
+    def told(of):
+        return allowance(model, of, apart=0.225)
+
+    alike, unlike = told(side), with_described(side, [(1000, wide)], allowance=told)
+    slopes = np.ix_(side.covariates, side.covariates)
+    assert unlike.share > 1.1 * alike.share
+    assert np.trace(unlike.covariance[slopes]) > 1.2 * np.trace(alike.covariance[slopes])
