@@ -226,9 +226,17 @@ def with_described(
     alike = allowance(side)
     if all(known is None for _, known in sites):
         return alike
-    raked = [None if known is None else _as_described(side, known) for _, known in sites]
-    found = [alike if each is None else alike.at_least(allowance(each)) for each in raked]
-    people = [max(records, 1) for records, _ in sites]
+
+    def of_site(known: CohortMoments | None) -> Allowance:
+        raked = None if known is None else _as_described(side, known)
+        if raked is None:
+            return alike
+        try:
+            return alike.at_least(allowance(raked))
+        except np.linalg.LinAlgError:  # rows that noise has put together
+            return alike
+
+    found, people = [of_site(known) for _, known in sites], [max(records, 1) for records, _ in sites]
     return Allowance(
         share=float(np.average([each.share for each in found], weights=people)),
         covariance=np.average([each.covariance for each in found], axis=0, weights=people),
