@@ -68,11 +68,26 @@ where curvature does not depend on outcomes, so that :math:`s''` is known from p
 over one standard deviation along each principal direction of :math:`C_j`: where errors are large scores flatten, and a
 derivative would overstate. It is taken off at the last point: where moments are computed meanwhile, a shift of that
 order changes them by little.
+
+**Curvature of other outcomes.** Where curvature is that of outcomes, as a quantile's is the density of residuals, no
+model says that of private people: covariates are described, outcomes are not. Trials of one disease have densities
+that differ by a third. What was pulled is taken out with the wrong curvature then, and the released pull is known:
+
+.. math:: (\tilde H^{-1} - H^{-1}) \Lambda (\hat\theta_j - c) \approx -H^{-1/2} E v, \qquad
+          v = H^{-1/2} \Lambda (\hat\theta_j - c), \qquad \tilde H = H^{1/2} (I + E) H^{1/2}.
+
+``E`` is taken to be a symmetric random matrix, its diagonal with the standard deviation :data:`OTHERWISE`, the others
+with that over the root of two, so that no direction is distinguished. The error has the covariance
+
+.. math:: \tfrac12 \kappa^2 H^{-1/2} (|v|^2 I + v v') H^{-1/2},
+
+which all sites have in common, as the allowance for weights, and is a part of the covariance due to privacy. Where sums
+of private people's Hessians are released it is left out.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import final
+from typing import Final, final
 
 import numpy as np
 from scipy.special import ndtri
@@ -100,6 +115,13 @@ NODES = (0.5 - 0.5 / 3.0**0.5, 0.5 + 0.5 / 3.0**0.5)
 
 AT_CHANGE = 2.0 / 3.0
 """A share of the way: the mean curvature changes with the released point by half of what the curvature there does."""
+
+OTHERWISE: Final = 0.3
+"""``kappa``: by how much curvature that public outcomes tell may be off along a direction, relatively.
+
+Of medians of log survival times in Rotterdam it was off by a third, with GBSG's patients as public people. With 30,000
+people and epsilon 1 intervals of one coefficient covered .52 without this part, and .75 with it.
+"""
 
 WEAK = 1.25
 """Standard deviation of the prior of these points along a whitened direction, in units of the loss's scale."""
@@ -330,6 +352,7 @@ def _at(sites: Sequence[InformedPoint], places: Sequence[FloatArray], allowance:
     along = tuple(each.part.variance(moments, secant=H) for each, moments, H in zip(sites, at, secants, strict=True))
     W = shares(variances)
     u = weighted(W, unshrunk)
+    missed = common(W, [_missed_of(each, H) for each, H in zip(sites, secants, strict=True)])
     return Combined(
         at=at,
         secants=secants,
@@ -341,8 +364,41 @@ def _at(sites: Sequence[InformedPoint], places: Sequence[FloatArray], allowance:
         pooled=u,
         places=(u,),
         pooling=None,
-        allowance=allowance,
+        allowance=allowance + missed,
     )
+
+
+def missed(H: FloatArray, pull: FloatArray) -> FloatArray:
+    """Return the covariance (D, D) of what curvature of other outcomes misses of a pull.
+
+    ``pull`` (D, D) are second moments of the ridge times how far coefficients are from its centre.
+    """
+    sizes, axes = np.linalg.eigh(H)
+    root = (axes / np.sqrt(sizes)) @ axes.T
+    V = root @ pull @ root
+    return np.asarray(0.5 * OTHERWISE**2 * root @ (np.trace(V) * np.eye(len(V)) + V) @ root)
+
+
+def common(shares: Sequence[FloatArray] | FloatArray, covariances: Sequence[FloatArray]) -> FloatArray:
+    """Return the covariance (D, D) of an average of errors that all sites have in common, from that at each site."""
+    if not any(each.any() for each in covariances):
+        return np.zeros_like(covariances[0])
+    whole = sum(share @ _root(each) for share, each in zip(shares, covariances, strict=True))
+    return np.asarray(whole @ np.transpose(whole))
+
+
+def _root(covariance: FloatArray) -> FloatArray:
+    """Return the symmetric root of a covariance (D, D)."""
+    sizes, axes = np.linalg.eigh(covariance)
+    return np.asarray((axes * np.sqrt(np.maximum(sizes, 0.0))) @ axes.T)
+
+
+def _missed_of(site: InformedPoint, H: FloatArray) -> FloatArray:
+    """Return `missed` of a site's released point."""
+    if not site.information.of_outcomes:
+        return np.zeros_like(H)
+    pull = site.part.ridge * (site.part.theta - site.part.centre)
+    return missed(H, np.outer(pull, pull))
 
 
 def _secant(site: InformedPoint, places: Sequence[FloatArray], at: Moments) -> FloatArray:

@@ -72,6 +72,11 @@ class Information(ABC):
         return False
 
     @property
+    def of_outcomes(self) -> bool:
+        """Whether curvature is that of public outcomes, of which no model says how private ones are distributed."""
+        return False
+
+    @property
     @abstractmethod
     def spread_of_size(self) -> float:
         """The standard deviation of the noise in the number of people over that number; 0 where nothing rests on it."""
@@ -181,6 +186,11 @@ class OverPublicPeople(Information):
     def located(self) -> bool:
         """Whether curvature vanishes far from public outcomes."""
         return self.public.located
+
+    @property
+    def of_outcomes(self) -> bool:
+        """Whether curvature is that of public outcomes."""
+        return self.public.of_outcomes
 
     def repeated(self, errors: int) -> int:
         """Return the least number with which no more than `WEIGHTED` terms are computed, or the largest there is.

@@ -138,6 +138,11 @@ class SandwichInformation(Information):
         return self.told.located and self.curvature.share < 0.5
 
     @property
+    def of_outcomes(self) -> bool:
+        """Whether curvature is mostly that of public outcomes."""
+        return self.told.of_outcomes and self.curvature.share < 0.5
+
+    @property
     def spread_of_size(self) -> float:
         """That of public moments, as far as they count."""
         return (1.0 - self._share) * self.told.spread_of_size

@@ -53,7 +53,9 @@ from hdpstats.inference.combination import (
     InformedPoint,
     ReleasedPoint,
     combine_points,
+    common,
     likely,
+    missed,
     scalar_weight,
     shares,
     weighted,
@@ -100,17 +102,17 @@ def combine(
     """
     combined = combine_points(sites, fit, allowance=allowance)
     own, apart = _errors(sites, combined)
-    common = _common(sites, allowance, count=len(apart))
+    shared = _common(sites, combined.allowance, count=len(apart))
     error = _Errors(
         sampling=weighted(combined.shares, [each.sampling for each in own]),
-        privacy=weighted(combined.shares, [each.privacy for each in own]) + common,
+        privacy=weighted(combined.shares, [each.privacy for each in own]) + shared,
     )
     private = _estimate("private only", terms, combined.private, T, error, note)
     alone = (
         [private]
         if len(sites) == 1
         else [
-            _estimate("private only", terms, theta, T, replace(each, privacy=each.privacy + common), words)
+            _estimate("private only", terms, theta, T, replace(each, privacy=each.privacy + shared), words)
             for theta, each, words in zip(combined.unshrunk, own, notes, strict=True)
         ]
     )
@@ -143,9 +145,9 @@ def _public_shares(pooling: Pooling, T: FloatArray) -> FloatArray:
     return np.asarray(np.diag(T @ rest @ np.linalg.pinv(T)))
 
 
-def _common(sites: Sequence[InformedPoint], allowance: FloatArray | None, *, count: int) -> FloatArray:
+def _common(sites: Sequence[InformedPoint], allowance: FloatArray, *, count: int) -> FloatArray:
     """Return draws (count, D) of the error that all sites share; no random number is drawn where there is none."""
-    if allowance is None or not allowance.any():
+    if not allowance.any():
         return np.zeros((count, len(sites[0].part.theta)))
     rng = draws.generator(*(each.part.release.sha256 for each in sites), "weights of people")
     return draws.normal(rng, allowance, count)
@@ -459,9 +461,14 @@ def planned_covariance(
     sampling = np.asarray(sum(W @ each.sampling @ W.T for W, (each, _) in zip(weights, parts, strict=True)))
     privacy = np.asarray(sum(W @ each.privacy @ W.T for W, (each, _) in zip(weights, parts, strict=True)))
     if fit is not None:
-        missed = np.asarray(sum(W @ M for W, (_, M) in zip(weights, parts, strict=True)))
+        left = np.asarray(sum(W @ M for W, (_, M) in zip(weights, parts, strict=True)))
         pull = expected_pull(averaged(known).covariance, fit)
-        sampling = sampling + np.mean(missed @ pull @ np.swapaxes(missed, 1, 2), axis=0)
+        sampling = sampling + np.mean(left @ pull @ np.swapaxes(left, 1, 2), axis=0)
+        of_others = [
+            missed(moments.H, each.part.ridge**2 * pull) if each.information.of_outcomes else np.zeros_like(pull)
+            for each, moments in zip(sites, at, strict=True)
+        ]
+        privacy = privacy + common(weights, of_others)
     return PredictedCovariance(sampling=sampling, privacy=privacy)
 
 

@@ -34,6 +34,12 @@ EFFICIENT = 1.345
 WIDEST = 0.5
 """Largest half-width of quantiles over the residuals' standard deviation."""
 
+UNSEEN_BIAS = 0.15
+"""What smoothing may add to a quantile by default, over the standard error of an ordinary fit to the private people."""
+
+SLOPE = 0.5
+"""The least relative slope of the density of residuals that a default window allows for, per standard deviation."""
+
 DECLARED = 1.0 / 40.0
 """Half-width of quantiles over the declared range, where no public outcome says more."""
 
@@ -46,6 +52,50 @@ def scale_of(residuals: FloatArray) -> float:
 def window(scale: float, rows: int) -> float:
     """Return the half-width of a window in which so many residuals determine their density at a point."""
     return float(1.3 * scale * max(rows, 1) ** -0.2)
+
+
+def unbiased_window(residuals: FloatArray, q: float, *, records: int) -> float:
+    r"""Return the half-width at which smoothing adds `UNSEEN_BIAS` standard errors to a quantile of so many records.
+
+    A uniform error of half-width ``h`` moves a quantile by :math:`h^2 / 6` times the relative slope of the density,
+    about. So it is in proportion to the square of ``h``, and public residuals tell it at `WIDEST` and at half of that:
+    their difference, plus the standard error of that, over that of the squares. No less is taken than where the density
+    changes by :data:`SLOPE` of itself within a standard deviation. The standard error of an ordinary fit is at least
+    :math:`\sqrt{q (1 - q)} / (f \sqrt{n})`, ``f`` being the density at the quantile.
+
+    Examples
+    --------
+    Normal residuals are nearly symmetric about their median, and not about another quantile.
+
+    >>> from scipy.stats import norm
+    >>> residuals = norm.ppf((np.arange(1000) + 0.5) / 1000)
+    >>> [round(unbiased_window(residuals, q, records=30_000), 2) for q in (0.5, 0.1)]
+    [0.11, 0.07]
+    """
+    scale = scale_of(residuals)
+    wide = WIDEST * scale
+    (at_wide, density, moved), (at_narrow, peak, less) = (
+        _smoothed_quantile(residuals, q, h) for h in (wide, 0.5 * wide)
+    )
+    if not (density > 0.0 and peak > 0.0):
+        return 0.0
+    uncertain = float(np.std(moved / density - less / peak)) / math.sqrt(len(residuals))
+    bias = max((abs(at_wide - at_narrow) + uncertain) / (0.75 * wide**2), SLOPE / (6.0 * scale))
+    error = math.sqrt(q * (1.0 - q)) / (peak * math.sqrt(max(records, 1)))
+    return min(wide, math.sqrt(UNSEEN_BIAS * error / bias))
+
+
+def _smoothed_quantile(residuals: FloatArray, q: float, h: float) -> tuple[float, float, FloatArray]:
+    """Return the quantile of residuals with a uniform error of half-width ``h``, the density there, and the scores."""
+    low, high = float(np.min(residuals)) - h, float(np.max(residuals)) + h
+    for _ in range(50):
+        middle = 0.5 * (low + high)
+        if float(np.mean(np.clip((middle - residuals + h) / (2.0 * h), 0.0, 1.0))) < q:
+            low = middle
+        else:
+            high = middle
+    density = float(np.mean(np.abs(middle - residuals) <= h)) / (2.0 * h)
+    return middle, density, np.asarray(np.clip((middle - residuals + h) / (2.0 * h), 0.0, 1.0) - q)
 
 
 class Located(PredictorLoss, ABC):
@@ -357,8 +407,9 @@ class QuantileOption(LossOption):
     width
         In the outcome's unit. What is estimated is the quantile of the outcome plus uniform noise of that half-width.
         By default it is the spread of public residuals (their median absolute value over .6745) times
-        :math:`((D + \log n) / n)^{0.4}`, at most a half of it, for ``D`` coefficients and ``n`` records: what
-        smoothing adds falls faster than standard errors.
+        :math:`((D + \log n) / n)^{0.4}`, at most a half of it, for ``D`` coefficients and ``n`` records; or more, up to
+        where smoothing adds .15 standard errors of an ordinary fit, as public residuals tell (`unbiased_window`). The
+        narrower the window, the larger the ridge that privacy needs, and what is left of its pull.
         Without public outcomes it is a fortieth of the declared range.
     """
 
@@ -384,7 +435,8 @@ class QuantileOption(LossOption):
         elif width is None and facts.residuals is not None:
             n = max(facts.records, 2)
             share = min(((facts.coefficients + math.log(n)) / n) ** 0.4, WIDEST)
-            width = max(three_digits(share * scale_of(facts.residuals) * facts.scale), least)
+            half = max(share * scale_of(facts.residuals), unbiased_window(facts.residuals, self.q, records=n))
+            width = max(three_digits(half * facts.scale), least)
         elif width is not None and width < least:
             raise ArgumentError(
                 f"width must be at least {least:g}, not {width:g}, where the outcome's declared range is "

@@ -113,6 +113,11 @@ class PublicSide(ABC):
         """The coordinates of slopes, of all coefficients where there are none."""
 
     @property
+    def of_outcomes(self) -> bool:
+        """Whether curvature is that of public outcomes, of which no model says how private ones are distributed."""
+        return False
+
+    @property
     def apart(self) -> float:
         """How far apart coefficients of people who count more and less may be (`hdpstats.public.row_weights`)."""
         return APART

@@ -199,6 +199,11 @@ class WhitenedPublic(WhitenedRows, RakeableSide, SandwichSide):
         return self.loss.robust and self.y is not None and self.loss.located
 
     @property
+    def of_outcomes(self) -> bool:
+        """Whether curvature is that of public outcomes."""
+        return not self.modelled and self.y is not None
+
+    @property
     def scaled(self) -> bool:
         """Whether the loss has the scale of a likelihood."""
         return not self.loss.robust

@@ -7,9 +7,11 @@ import pytest
 
 from hdpstats.inference import combination, draws
 from hdpstats.inference.combination import (
+    OTHERWISE,
     InformedPoint,
     bias,
     combine_points,
+    missed,
     scalar_weight,
     shares,
     unshrink,
@@ -404,3 +406,52 @@ def test_draws_that_share_a_matrix_have_its_distribution():
         assert np.cov(drawn, rowvar=False) == pytest.approx(covariance, abs=0.15 * np.max(covariance))
     vectors = np.arange(18.0).reshape(6, 3)
     assert np.allclose(draws.through(matrices, vectors)[3], matrices[1] @ vectors[3])
+
+
+def by_outcomes(side):
+    """Return a public side whose curvature is that of outcomes: of medians."""
+    rng = np.random.default_rng(1)
+    y = side.X @ side.centre + 0.5 * rng.standard_normal(side.people)
+    return replace(side, loss=SmoothedQuantile(q=0.5, h=0.5, lower=-20.0, upper=20.0), y=y)
+
+
+def pulled_point(public, *, ridge=80.0, theta=(0.1, 0.5, 0.2)):
+    information = PublicInformation(public=public, records=3000)
+    return InformedPoint(part=part(public, np.array(theta), ridge=ridge), information=information)
+
+
+def test_what_curvature_of_other_outcomes_misses_has_the_covariance_of_a_random_matrix():
+    H, pull = positive(3), np.array([30.0, -50.0, 10.0])
+    sizes, axes = np.linalg.eigh(H)
+    root = (axes / np.sqrt(sizes)) @ axes.T
+    rng = np.random.default_rng(4)
+    A = rng.standard_normal((40_000, 3, 3))
+    E = 0.5 * OTHERWISE * (A + np.swapaxes(A, 1, 2))  # the diagonal with kappa, the rest with that over the root of 2
+    assert np.std(E[:, 0, 0]) == pytest.approx(OTHERWISE, rel=0.02)
+    assert np.std(E[:, 0, 1]) == pytest.approx(OTHERWISE / ROOT2, rel=0.02)
+    error = -(E @ (root @ pull)) @ root
+    found = missed(H, np.outer(pull, pull))
+    assert np.linalg.norm(error.T @ error / len(error) - found) < 0.03 * np.linalg.norm(found)
+
+
+def test_estimates_allow_for_it_where_curvature_rests_on_outcomes_only():
+    plain = public_side()
+    side = by_outcomes(plain)
+    (found, few, none) = (
+        combine_points([pulled_point(each, ridge=ridge)], each.fit)
+        for each, ridge in ((side, 80.0), (side, 8.0), (plain, 80.0))
+    )
+    point = pulled_point(side)
+    pull = 80.0 * (point.part.theta - side.centre)
+    assert found.allowance == pytest.approx(missed(found.secants[0], np.outer(pull, pull)))
+    assert np.trace(few.allowance) == pytest.approx(0.01 * np.trace(found.allowance), rel=0.2)
+    assert not none.allowance.any()
+    (estimate,) = read(point.part).sites
+    (less,) = read(pulled_point(side, ridge=8.0).part).sites
+    assert np.all(np.diag(estimate.estimate.privacy) > np.diag(less.estimate.privacy))
+
+
+def test_it_does_not_average_out_over_sites():
+    side = by_outcomes(public_side())
+    one, four = (combine_points([pulled_point(side)] * sites, side.fit).allowance for sites in (1, 4))
+    assert four == pytest.approx(one, rel=0.05)
