@@ -83,6 +83,7 @@ PLAN = (
     ("Huber", SMALL, "RAND random", (1.0,)),
     ("median", LARGE, "flchain random", EPSILONS),
     ("median", MIDDLE, "flchain shifted", (1.0,)),
+    ("median", MIDDLE, "Rotterdam gbsg", (1.0,)),
     ("median", SMALL, "Rotterdam gbsg", (3.0,)),
     ("Poisson", LARGE, "RAND random", EPSILONS),
     ("Poisson", MIDDLE, "Rotterdam gbsg", (3.0,)),
