@@ -224,7 +224,8 @@ class Combined:
     was taken out, ``variances`` the covariances by the moments at the places, which sites are weighed by, ``along``
     those by the mean Hessians, which the errors have, and ``shares`` are ``W_j``. ``private`` is ``u``; ``pooled`` is
     that of ``pooling``, or ``u`` without a public fit; ``places`` are where curvature is drawn, as often at each;
-    ``allowance`` (D, D) is the covariance of an error that all sites share.
+    ``allowance`` (D, D) is the covariance of an error that all sites share, what curvature of other outcomes misses
+    included.
     """
 
     at: tuple[Moments, ...]
@@ -352,7 +353,7 @@ def _at(sites: Sequence[InformedPoint], places: Sequence[FloatArray], allowance:
     along = tuple(each.part.variance(moments, secant=H) for each, moments, H in zip(sites, at, secants, strict=True))
     W = shares(variances)
     u = weighted(W, unshrunk)
-    missed = common(W, [_missed_of(each, H) for each, H in zip(sites, secants, strict=True)])
+    of_others = common(W, [_missed_of(each, H) for each, H in zip(sites, secants, strict=True)])
     return Combined(
         at=at,
         secants=secants,
@@ -364,19 +365,19 @@ def _at(sites: Sequence[InformedPoint], places: Sequence[FloatArray], allowance:
         pooled=u,
         places=(u,),
         pooling=None,
-        allowance=allowance + missed,
+        allowance=allowance + of_others,
     )
 
 
 def missed(H: FloatArray, pull: FloatArray) -> FloatArray:
     """Return the covariance (D, D) of what curvature of other outcomes misses of a pull.
 
-    ``pull`` (D, D) are second moments of the ridge times how far coefficients are from its centre.
+    ``pull`` (D, D) are second moments of the ridge times how far coefficients are from its centre. LinAlgError where
+    the curvature ``H`` is not positive definite.
     """
-    sizes, axes = np.linalg.eigh(H)
-    root = (axes / np.sqrt(sizes)) @ axes.T
-    V = root @ pull @ root
-    return np.asarray(0.5 * OTHERWISE**2 * root @ (np.trace(V) * np.eye(len(V)) + V) @ root)
+    root = np.linalg.inv(np.linalg.cholesky(H))  # any root does, as E distinguishes no direction
+    V = root @ pull @ root.T
+    return np.asarray(0.5 * OTHERWISE**2 * root.T @ (np.trace(V) * np.eye(len(V)) + V) @ root)
 
 
 def common(shares: Sequence[FloatArray] | FloatArray, covariances: Sequence[FloatArray]) -> FloatArray:

@@ -154,11 +154,7 @@ class PointMechanism(FitMechanism):
             parts.append(_part(spec, query, release, noise, site, public=public))
             sides.append(public or spec.reference(query.model, site.cohort))
         parts = _sharing(spec, parts)
-        T, weights = (
-            spec.to_terms(query.model),
-            spec.allowance(query.model, [(part.records, part.cohort) for part in parts]),
-        )
-        allowance = _allowance(parts, weights)
+        T, allowance = spec.to_terms(query.model), _allowance(parts, _weights(spec, parts))
         private = planned(parts, stand_ins=sides, meat=spec.meat, allowance=allowance)
         fit = sides[0].fit if spec.overlap is None else None  # weighted people are not pooled with public ones
         return Prediction(
@@ -183,10 +179,7 @@ class PointMechanism(FitMechanism):
                 side = side.followed_as(each.people.cohort)
             parts.append(_part(spec, each.query, each.release, noise, each.people, public=side))
         first, public = parts[0].query, parts[0].public
-        T, weights = (
-            spec.to_terms(first.model),
-            spec.allowance(first.model, [(part.records, part.cohort) for part in parts]),
-        )
+        T, weights = spec.to_terms(first.model), _weights(spec, parts)
         told = partial(estimates, T=T, terms=spec.terms, meat=spec.meat, allowance=_allowance(parts, weights))
         found = told(_sharing(spec, parts))
         if spec.overlap is not None:
@@ -257,6 +250,11 @@ def _sharing(spec: LossSpec, parts: Sequence[ReleasedPoint], *, share: float | N
         replace(part, public=part.public.sharing(share)) if isinstance(part.public, OverlapSide) else part
         for part in parts
     ]
+
+
+def _weights(spec: LossSpec, parts: Sequence[ReleasedPoint]) -> Allowance | None:
+    """Return what weights of people may do to an estimate, as far as is known of the people of each site."""
+    return spec.allowance(parts[0].query.model, [(part.records, part.cohort) for part in parts])
 
 
 def _allowance(parts: Sequence[ReleasedPoint], weights: Allowance | None) -> FloatArray | None:

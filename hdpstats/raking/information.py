@@ -29,6 +29,7 @@ from hdpstats.records.averages import CohortMoments
 
 Given = TypeVar("Given")
 Made = TypeVar("Made")
+Side = TypeVar("Side", bound=PublicSide)
 
 AVERAGED, FEWEST = 60, 12
 """Draws of the averages over which curvature is averaged; fewer where that is more than `WORK`.
@@ -209,9 +210,6 @@ def raked_information(
         at_centre=_mean_moments(side, [side.centre], averaged, records=people),
     )
     return information if is_usable(side, information.at_centre.H, records=people) else None
-
-
-Side = TypeVar("Side", bound=PublicSide)
 
 
 def with_described(

@@ -177,9 +177,8 @@ class HazardSide(RakeableSide):
     def as_raked(self, people: WhitenedPeople) -> "HazardSide":
         """Return raked people in place of public ones; see `RakeableSide.as_raked`."""
         rows = replace(self.rows, weights=self.rows.weights * people.weights[0] * self.people)
-        return replace(self, rows=rows, spells=replace(self.spells, Z=np.ascontiguousarray(people.z[0]))).at(
-            self.geometry, self.cap
-        )
+        spells = replace(self.spells, Z=np.ascontiguousarray(people.z[0]))
+        return replace(self, rows=rows, spells=spells).at(self.geometry, self.cap)
 
     def raked_moments(self, theta: FloatArray, *, records: float, people: WhitenedPeople) -> Moments:
         """Return ``H`` and ``J`` of ``records`` raked public people: see `hdpstats.families.hazard.raked`."""

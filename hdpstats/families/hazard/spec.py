@@ -442,11 +442,7 @@ class HazardSpec(LossSpec):
             return choose_flat(person_loss, self._flat_baseline, epsilon=spent, relation=relation)
         return choose_ridge(person_loss, side, records=records, epsilon=spent, relation=relation)
 
-    def allowance(
-        self,
-        model: QueryModel,
-        sites: Sequence[tuple[int, CohortMoments | None]] = (),
-    ) -> Allowance | None:
+    def allowance(self, model: QueryModel, sites: Sequence[tuple[int, CohortMoments | None]] = ()) -> Allowance | None:
         """Return what weights and caps of people may do to an estimate; None where nobody is weighted.
 
         Without public outcomes it is that of weights of rows alone, for people of the same follow-up who are like the
