@@ -76,8 +76,8 @@ that differ by a third. What was pulled is taken out with the wrong curvature th
 .. math:: (\tilde H^{-1} - H^{-1}) \Lambda (\hat\theta_j - c) \approx -H^{-1/2} E v, \qquad
           v = H^{-1/2} \Lambda (\hat\theta_j - c), \qquad \tilde H = H^{1/2} (I + E) H^{1/2}.
 
-``E`` is taken to be a symmetric random matrix, its diagonal with the standard deviation :data:`OTHERWISE`, the others
-with that over the root of two, so that no direction is distinguished. The error has the covariance
+``E`` is taken to be a symmetric random matrix, its diagonal with the standard deviation :data:`OTHER_CURVATURE`, the
+others with that over the root of two, so that no direction is distinguished. The error has the covariance
 
 .. math:: \tfrac12 \kappa^2 H^{-1/2} (|v|^2 I + v v') H^{-1/2},
 
@@ -96,7 +96,7 @@ from hdpstats._base.caching import remembered
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
 from hdpstats.inference.information import Information, ScoreNoise
-from hdpstats.inference.pooling import SCALE, Pooling, pool, pooled_point
+from hdpstats.inference.pooling import SCALE, Pooling, pool, pooled_point, symmetric_root
 from hdpstats.public.moments import Moments, PublicFit, PublicSide
 from hdpstats.records.averages import CohortMoments
 from hdpstats.records.query import PointQuery, PointRelease
@@ -116,7 +116,7 @@ NODES = (0.5 - 0.5 / 3.0**0.5, 0.5 + 0.5 / 3.0**0.5)
 AT_CHANGE = 2.0 / 3.0
 """A share of the way: the mean curvature changes with the released point by half of what the curvature there does."""
 
-OTHERWISE: Final = 0.3
+OTHER_CURVATURE: Final = 0.3
 """``kappa``: by how much curvature that public outcomes tell may be off along a direction, relatively.
 
 Of medians of log survival times in Rotterdam it was off by a third, with GBSG's patients as public people. With 30,000
@@ -377,21 +377,15 @@ def missed(H: FloatArray, pull: FloatArray) -> FloatArray:
     """
     root = np.linalg.inv(np.linalg.cholesky(H))  # any root does, as E distinguishes no direction
     V = root @ pull @ root.T
-    return np.asarray(0.5 * OTHERWISE**2 * root.T @ (np.trace(V) * np.eye(len(V)) + V) @ root)
+    return np.asarray(0.5 * OTHER_CURVATURE**2 * root.T @ (np.trace(V) * np.eye(len(V)) + V) @ root)
 
 
 def common(shares: Sequence[FloatArray] | FloatArray, covariances: Sequence[FloatArray]) -> FloatArray:
     """Return the covariance (D, D) of an average of errors that all sites have in common, from that at each site."""
     if not any(each.any() for each in covariances):
         return np.zeros_like(covariances[0])
-    whole = sum(share @ _root(each) for share, each in zip(shares, covariances, strict=True))
+    whole = sum(share @ symmetric_root(each) for share, each in zip(shares, covariances, strict=True))
     return np.asarray(whole @ np.transpose(whole))
-
-
-def _root(covariance: FloatArray) -> FloatArray:
-    """Return the symmetric root of a covariance (D, D)."""
-    sizes, axes = np.linalg.eigh(covariance)
-    return np.asarray((axes * np.sqrt(np.maximum(sizes, 0.0))) @ axes.T)
 
 
 def _missed_of(site: InformedPoint, H: FloatArray) -> FloatArray:

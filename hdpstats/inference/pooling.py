@@ -287,7 +287,7 @@ def _alike(covariance: FloatArray, fit: PublicFit, *, apart: FloatArray | float)
     """Return the covariance (D, D) given the scales, and how far estimates move from the public fit (B, D)."""
     both, seen = covariance + fit.error, _Seen.of(covariance + fit.error, fit)
     nodes = _expected_nodes(tuple(seen.widths.tolist()))
-    differences = np.repeat(apart + nodes.differences.T @ _root(both), EACH, axis=0)
+    differences = np.repeat(apart + nodes.differences.T @ symmetric_root(both), EACH, axis=0)
     pulls = seen.pulls(differences.T)
     common, delta = _started(pulls, seen, nodes, unit=fit.unit)
     squares = _squares(pulls, seen, nodes.sweeps, unit=fit.unit, common=common, delta=delta)
@@ -303,7 +303,7 @@ def _alike(covariance: FloatArray, fit: PublicFit, *, apart: FloatArray | float)
     return 0.5 * (left + left.T), changes
 
 
-def _root(covariance: FloatArray) -> FloatArray:
+def symmetric_root(covariance: FloatArray) -> FloatArray:
     """Return the symmetric root (D, D) of a covariance: a continuous function of it."""
     sizes, axes = np.linalg.eigh(covariance)
     return np.asarray((axes * np.sqrt(np.maximum(sizes, 0.0))) @ axes.T)

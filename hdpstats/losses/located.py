@@ -34,7 +34,7 @@ EFFICIENT = 1.345
 WIDEST = 0.5
 """Largest half-width of quantiles over the residuals' standard deviation."""
 
-UNSEEN_BIAS = 0.15
+MOST_ADDED = 0.15
 """What smoothing may add to a quantile by default, over the standard error of an ordinary fit to the private people."""
 
 SLOPE = 0.5
@@ -55,7 +55,7 @@ def window(scale: float, rows: int) -> float:
 
 
 def unbiased_window(residuals: FloatArray, q: float, *, records: int) -> float:
-    r"""Return the half-width at which smoothing adds `UNSEEN_BIAS` standard errors to a quantile of so many records.
+    r"""Return the half-width at which smoothing adds `MOST_ADDED` standard errors to a quantile of so many records.
 
     A uniform error of half-width ``h`` moves a quantile by :math:`h^2 / 6` times the relative slope of the density,
     about. So it is in proportion to the square of ``h``, and public residuals tell it at `WIDEST` and at half of that:
@@ -82,7 +82,7 @@ def unbiased_window(residuals: FloatArray, q: float, *, records: int) -> float:
     uncertain = float(np.std(moved / density - less / peak)) / math.sqrt(len(residuals))
     bias = max((abs(at_wide - at_narrow) + uncertain) / (0.75 * wide**2), SLOPE / (6.0 * scale))
     error = math.sqrt(q * (1.0 - q)) / (peak * math.sqrt(max(records, 1)))
-    return min(wide, math.sqrt(UNSEEN_BIAS * error / bias))
+    return min(wide, math.sqrt(MOST_ADDED * error / bias))
 
 
 def _smoothed_quantile(residuals: FloatArray, q: float, h: float) -> tuple[float, float, FloatArray]:

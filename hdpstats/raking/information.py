@@ -249,8 +249,9 @@ def _as_described(side: Side, known: CohortMoments) -> Side | None:
     variables = raked_variables(rows.variables, known, case_weights=rows.case_weights)
     mean = cohort_posterior(variables).mean
     people = rows.whitened(raking_at(variables, mean).raked(mean, base=np.full((1, rows.people), 1.0 / rows.people)))
-    (H,) = rows.raked_hessian([rows.centre], records=1.0, people=people)
-    return cast("Side", rows.as_raked(people)) if is_usable(rows, H, records=1.0) else None
+    records = max(known.people, 1.0)
+    (H,) = rows.raked_hessian([rows.centre], records=records, people=people)
+    return cast("Side", rows.as_raked(people)) if is_usable(rows, H, records=records) else None
 
 
 def is_usable(public: RakeableSide, raked: FloatArray, *, records: float) -> bool:

@@ -7,7 +7,7 @@ import pytest
 
 from hdpstats.inference import combination, draws
 from hdpstats.inference.combination import (
-    OTHERWISE,
+    OTHER_CURVATURE,
     InformedPoint,
     bias,
     combine_points,
@@ -426,9 +426,11 @@ def test_what_curvature_of_other_outcomes_misses_has_the_covariance_of_a_random_
     root = (axes / np.sqrt(sizes)) @ axes.T
     rng = np.random.default_rng(4)
     A = rng.standard_normal((40_000, 3, 3))
-    E = 0.5 * OTHERWISE * (A + np.swapaxes(A, 1, 2))  # the diagonal with kappa, the rest with that over the root of 2
-    assert np.std(E[:, 0, 0]) == pytest.approx(OTHERWISE, rel=0.02)
-    assert np.std(E[:, 0, 1]) == pytest.approx(OTHERWISE / ROOT2, rel=0.02)
+    E = (
+        0.5 * OTHER_CURVATURE * (A + np.swapaxes(A, 1, 2))
+    )  # the diagonal with kappa, the rest with that over the root of 2
+    assert np.std(E[:, 0, 0]) == pytest.approx(OTHER_CURVATURE, rel=0.02)
+    assert np.std(E[:, 0, 1]) == pytest.approx(OTHER_CURVATURE / ROOT2, rel=0.02)
     error = -(E @ (root @ pull)) @ root
     found = missed(H, np.outer(pull, pull))
     assert np.linalg.norm(error.T @ error / len(error) - found) < 0.03 * np.linalg.norm(found)
