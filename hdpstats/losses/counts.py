@@ -33,7 +33,7 @@ FARTHEST = 300.0
 LARGEST_MEAN, LARGEST_RATE = 1e9, 1e4
 """The largest caps."""
 
-FEW_RECORDS = 10_000
+FEW_RECORDS = 5_000
 """Up to four times so many records the cap of exponential times is the smallest."""
 
 LISTED_MEAN = 1e6
@@ -381,7 +381,7 @@ def default_cap(records: int) -> float:
 
     The noise that a cap asks for is in proportion to it over the number of records, sampling to the inverse root.
 
-    >>> [default_cap(n) for n in (100, 39_999, 40_000, 300_000)]
+    >>> [default_cap(n) for n in (100, 19_999, 20_000, 300_000)]
     [2.0, 2.0, 4.0, 8.0]
     """
     return float(min(2.0 ** (1 + math.floor(0.5 * math.log2(max(records, FEW_RECORDS) / FEW_RECORDS))), LARGEST_RATE))

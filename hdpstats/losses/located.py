@@ -35,7 +35,13 @@ WIDEST = 0.5
 """Largest half-width of quantiles over the residuals' standard deviation."""
 
 MOST_ADDED = 0.15
-"""What smoothing may add to a quantile by default, over the standard error of an ordinary fit to the private people."""
+"""What smoothing may add to a quantile by default, over the standard error of a fit with epsilon 1 (`with_noise`)."""
+
+AS_MUCH = 10_000
+"""With so many people for each coefficient noise at epsilon 1 varies about as much as an ordinary fit."""
+
+MOST_NOISE = 2.0
+"""The largest standard error of a fit with noise, over that of an ordinary one, that a default window counts on."""
 
 SLOPE = 0.5
 """The least relative slope of the density of residuals that a default window allows for, per standard deviation."""
@@ -54,14 +60,26 @@ def window(scale: float, rows: int) -> float:
     return float(1.3 * scale * max(rows, 1) ** -0.2)
 
 
-def unbiased_window(residuals: FloatArray, q: float, *, records: int) -> float:
+def with_noise(records: int, coefficients: int) -> float:
+    r"""Return about the standard error of a fit with epsilon 1 over that of an ordinary fit, at most `MOST_NOISE`.
+
+    It is :math:`\sqrt{1 + 10,000 D / n}`. Whoever has a larger epsilon and few people has less noise than that.
+
+    >>> [round(with_noise(n, 6), 2) for n in (3_000, 30_000, 300_000)]
+    [2.0, 1.73, 1.1]
+    """
+    return min(math.sqrt(1.0 + AS_MUCH * coefficients / max(records, 1)), MOST_NOISE)
+
+
+def unbiased_window(residuals: FloatArray, q: float, *, records: int, coefficients: int) -> float:
     r"""Return the half-width at which smoothing adds `MOST_ADDED` standard errors to a quantile of so many records.
 
     A uniform error of half-width ``h`` moves a quantile by :math:`h^2 / 6` times the relative slope of the density,
     about. So it is in proportion to the square of ``h``, and public residuals tell it at `WIDEST` and at half of that:
     their difference, plus the standard error of that, over that of the squares. No less is taken than where the density
     changes by :data:`SLOPE` of itself within a standard deviation. The standard error of an ordinary fit is at least
-    :math:`\sqrt{q (1 - q)} / (f \sqrt{n})`, ``f`` being the density at the quantile.
+    :math:`\sqrt{q (1 - q)} / (f \sqrt{n})`, ``f`` being the density at the quantile; that of a fit with noise is
+    `with_noise` times as large.
 
     Examples
     --------
@@ -69,8 +87,8 @@ def unbiased_window(residuals: FloatArray, q: float, *, records: int) -> float:
 
     >>> from scipy.stats import norm
     >>> residuals = norm.ppf((np.arange(1000) + 0.5) / 1000)
-    >>> [round(unbiased_window(residuals, q, records=30_000), 2) for q in (0.5, 0.1)]
-    [0.11, 0.07]
+    >>> [round(unbiased_window(residuals, q, records=30_000, coefficients=4), 2) for q in (0.5, 0.1)]
+    [0.14, 0.09]
     """
     scale = scale_of(residuals)
     wide = WIDEST * scale
@@ -81,7 +99,7 @@ def unbiased_window(residuals: FloatArray, q: float, *, records: int) -> float:
         return 0.0
     uncertain = float(np.std(moved / density - less / peak)) / math.sqrt(len(residuals))
     bias = max((abs(at_wide - at_narrow) + uncertain) / (0.75 * wide**2), SLOPE / (6.0 * scale))
-    error = math.sqrt(q * (1.0 - q)) / (peak * math.sqrt(max(records, 1)))
+    error = with_noise(records, coefficients) * math.sqrt(q * (1.0 - q)) / (peak * math.sqrt(max(records, 1)))
     return min(wide, math.sqrt(MOST_ADDED * error / bias))
 
 
@@ -408,7 +426,7 @@ class QuantileOption(LossOption):
         In the outcome's unit. What is estimated is the quantile of the outcome plus uniform noise of that half-width.
         By default it is the spread of public residuals (their median absolute value over .6745) times
         :math:`((D + \log n) / n)^{0.4}`, at most a half of it, for ``D`` coefficients and ``n`` records; or more, up to
-        where smoothing adds .15 standard errors of an ordinary fit, as public residuals tell (`unbiased_window`). The
+        where smoothing adds .15 standard errors of a fit with epsilon 1, as public residuals tell (`unbiased_window`). The
         narrower the window, the larger the ridge that privacy needs, and what is left of its pull.
         Without public outcomes it is a fortieth of the declared range.
     """
@@ -435,7 +453,8 @@ class QuantileOption(LossOption):
         elif width is None and facts.residuals is not None:
             n = max(facts.records, 2)
             share = min(((facts.coefficients + math.log(n)) / n) ** 0.4, WIDEST)
-            half = max(share * scale_of(facts.residuals), unbiased_window(facts.residuals, self.q, records=n))
+            wide = unbiased_window(facts.residuals, self.q, records=n, coefficients=facts.coefficients)
+            half = max(share * scale_of(facts.residuals), wide)
             width = max(three_digits(half * facts.scale), least)
         elif width is not None and width < least:
             raise ArgumentError(
