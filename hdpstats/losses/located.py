@@ -426,7 +426,7 @@ class QuantileOption(LossOption):
         In the outcome's unit. What is estimated is the quantile of the outcome plus uniform noise of that half-width.
         By default it is the spread of public residuals (their median absolute value over .6745) times
         :math:`((D + \log n) / n)^{0.4}`, at most a half of it, for ``D`` coefficients and ``n`` records; or more, up to
-        where smoothing adds .15 standard errors of a fit with epsilon 1, as public residuals tell (`unbiased_window`). The
+        where smoothing adds .15 standard errors of a fit with epsilon 1, by public residuals (`unbiased_window`). The
         narrower the window, the larger the ridge that privacy needs, and what is left of its pull.
         Without public outcomes it is a fortieth of the declared range.
     """
