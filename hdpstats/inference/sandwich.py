@@ -17,9 +17,10 @@ sites' errors are drawn jointly. Scores and noises are each site's own and avera
 that all curvatures rest on and the pull :math:`\theta_0 - c` are the same at all sites; so what unshrinking misses is
 missed everywhere alike, and would not average out over a thousand sites. So is what weights of people may do to an
 estimate (`hdpstats.public.row_weights`): a normal error that is added to the average, counts where it is pooled with
-the public fit, and is a part of the covariance due to privacy, as without privacy nobody would be weighted. Tests of
-heterogeneity leave it out: all sites err by the same. Everything here is post-processing of released
-and public numbers. Coverage is measured in ``vignettes/validation``.
+the public fit, and is a part of the covariance due to privacy, as without privacy nobody would be weighted. Where
+private people are unlike public ones it has a cause in common with what separates their coefficients
+(`hdpstats.inference.pooling`). Tests of heterogeneity leave it out: all sites err by the same. Everything here is
+post-processing of released and public numbers. Coverage is measured in ``vignettes/validation``.
 
 **Before anything is spent** the same covariances are known in closed form at public coefficients, for what a fit would
 report (`predicted_errors`): the private estimate has covariance ``H^-1 (J + B) H^-1``, estimates of several sites are
@@ -62,8 +63,9 @@ from hdpstats.inference.combination import (
 )
 from hdpstats.inference.information import Information, PublicInformation, ScoreNoise, draw_jointly
 from hdpstats.inference.meta_analysis import heterogeneity
-from hdpstats.inference.pooling import Pooling, disagreement, expected_covariance, expected_pull
+from hdpstats.inference.pooling import Pooling, disagreement, expected_covariance, expected_pull, positive_part
 from hdpstats.public.moments import Moments, PublicFit, PublicSide
+from hdpstats.public.row_weights import Allowance
 from hdpstats.records.estimate import ErrorDistribution, Estimate, Estimates, SiteEstimate
 
 DRAWS = 4000
@@ -94,15 +96,21 @@ def combine(
     note: str | None = None,
     notes: Sequence[str | None] = (),
     allowance: FloatArray | None = None,
+    unlike: float = 0.0,
 ) -> Estimates:
     """Return the private-only estimate and, where there is a public fit, the penalised and the pooled one.
 
     ``T`` (p, D) maps whitened coefficients to those that ``terms`` (p) name; ``notes`` are of each site's estimate;
-    ``allowance`` (D, D) is the covariance of an error that all sites share.
+    ``allowance`` (D, D) is the covariance of an error that all sites share, ``unlike`` its correlation with what
+    separates private from public coefficients (`Scales.towards`).
     """
     combined = combine_points(sites, fit, allowance=allowance)
-    own, apart = _errors(sites, combined)
-    shared = _common(sites, combined.allowance, count=len(apart))
+    own, (apart, along) = _errors(sites, combined)
+    towards, rest = np.zeros_like(apart), combined.allowance
+    if allowance is not None and unlike and combined.pooling is not None:
+        towards = -unlike * along @ combined.pooling.scales.towards(allowance).T
+        rest = (rest - allowance) + (1.0 - unlike**2) * allowance
+    shared = towards + _common(sites, rest, count=len(apart))
     error = _Errors(
         sampling=weighted(combined.shares, [each.sampling for each in own]),
         privacy=weighted(combined.shares, [each.privacy for each in own]) + shared,
@@ -118,7 +126,9 @@ def combine(
     )
     pooled = agree = None
     if combined.pooling is not None:
-        pooled = _estimate("pooled", terms, combined.pooled, T, _pooled(error, apart, combined.pooling), note)
+        of_both = _pooled(error, apart, combined.pooling)
+        alike = _in_common(towards, apart, combined.pooling)
+        pooled = _estimate("pooled", terms, combined.pooled, T, of_both, note, in_common=alike)
         seeds = [each.part.release.sha256 for each in sites]
         agree = disagreement(combined.private, error.whole, pooling=combined.pooling, seeds=seeds, T=T)
     return Estimates(
@@ -166,8 +176,11 @@ def penalised(fit: PublicFit, T: FloatArray, *, terms: tuple[str, ...]) -> Estim
     )
 
 
-def _errors(sites: Sequence[InformedPoint], found: Combined) -> tuple[list[_Errors], FloatArray]:
-    """Return joint draws of the sites' errors, and of how the public fit errs (B, D), in whitened coordinates."""
+def _errors(sites: Sequence[InformedPoint], found: Combined) -> tuple[list[_Errors], tuple[FloatArray, FloatArray]]:
+    """Return joint draws of the sites' errors, and of how the public fit errs (B, D), in whitened coordinates.
+
+    The latter with the standard normal numbers that are behind it (`Pooling.apart_along`).
+    """
     rng = draws.generator(*(each.part.release.sha256 for each in sites))
     repeated = min(each.information.repeated(DRAWS) for each in sites)
     turns = max(1, DRAWS // (repeated * CHUNK))
@@ -182,12 +195,15 @@ def _errors(sites: Sequence[InformedPoint], found: Combined) -> tuple[list[_Erro
         )
         for j in range(len(sites))
     ]
-    return own, np.concatenate([apart for _, apart in chunks])
+    return own, (
+        np.concatenate([apart for _, (apart, _) in chunks]),
+        np.concatenate([along for _, (_, along) in chunks]),
+    )
 
 
 def _chunk(
     rng: draws.Generator, sites: Sequence[InformedPoint], found: Combined, *, count: int, repeated: int
-) -> tuple[list[_Errors], FloatArray]:
+) -> tuple[list[_Errors], tuple[FloatArray, FloatArray]]:
     """Return some of the draws: what is known of curvatures, scores and noises, the pull, the public error.
 
     They are of ``count`` draws of what is known of curvatures, each with as many draws of errors as ``repeated`` says.
@@ -205,8 +221,9 @@ def _chunk(
         solve: FloatArray = np.asarray(np.linalg.inv(drawn[j].H + ridge * identity), dtype=np.float64)
         sampled, noised = -draws.through(solve, score + ridge * pulled), -draws.through(solve, noise)
         errors.append(_Errors(sampling=sampled @ back.T + pulled @ (back - identity).T, privacy=noised @ back.T))
-    apart = np.zeros_like(truth) if found.pooling is None else found.pooling.apart(rng, len(truth))
-    return errors, apart
+    if found.pooling is None:
+        return errors, (np.zeros_like(truth), np.zeros_like(truth))
+    return errors, found.pooling.apart_along(rng, len(truth))
 
 
 def _moves(rng: draws.Generator, noise: ScoreNoise, at: Moments, *, count: int) -> tuple[FloatArray, FloatArray]:
@@ -247,16 +264,34 @@ def _pooled(error: _Errors, apart: FloatArray, pooling: Pooling) -> _Errors:
     return _Errors(sampling=pooling.errors(error.sampling, apart), privacy=pooling.through(error.privacy))
 
 
+def _in_common(towards: FloatArray, apart: FloatArray, pooling: Pooling) -> FloatArray | None:
+    """Return what the covariance (D, D) of the pooled estimate has more as two of its parts err alike; None if nothing.
+
+    They are what weights of people move the private estimate ``towards`` the public fit, and how far that is ``apart``.
+    """
+    if not towards.any():
+        return None
+    return positive_part(pooling.errors(np.zeros_like(apart), apart).T @ pooling.through(towards) / len(apart))
+
+
 def _estimate(
-    label: str, terms: tuple[str, ...], theta: FloatArray, T: FloatArray, error: _Errors, note: str | None
+    label: str,
+    terms: tuple[str, ...],
+    theta: FloatArray,
+    T: FloatArray,
+    error: _Errors,
+    note: str | None,
+    *,
+    in_common: FloatArray | None = None,
 ) -> Estimate:
+    """Return an estimate; what its two parts have ``in_common`` (D, D) counts as a part of privacy."""
     sampling, privacy = error.sampling @ T.T, error.privacy @ T.T
     return Estimate(
         label=label,
         terms=terms,
         values=T @ theta,
         sampling=_covariance(sampling),
-        privacy=_covariance(privacy),
+        privacy=_covariance(privacy) + (0.0 if in_common is None else T @ in_common @ T.T),
         distribution=ErrorDistribution.of_draws(sampling + privacy),
         note=note,
     )
@@ -412,16 +447,17 @@ def predicted_errors(
     T: FloatArray,
     apart: FloatArray | float = 0.0,
     side: PublicSide | None = None,
+    weights: Allowance | None = None,
 ) -> PredictedErrors:
     """Return predicted standard errors, in the coordinates that ``T`` (p, D) maps whitened coefficients to.
 
     NaN where they are too large for a fit to report the coefficient: `undetermined`, or `not_estimable` of a public
-    ``side``. ``apart`` (D,): see `hdpstats.inference.pooling.expected_covariance`.
+    ``side``. ``apart`` (D,) and ``weights``: see `hdpstats.inference.pooling.expected_covariance`.
     """
     total, public = private.covariance, None
     if fit is not None:
         public = _standard_errors(T, fit.error)
-        total = expected_covariance(total, fit, apart=apart)
+        total = expected_covariance(total, fit, apart=apart, weights=weights)
     known, reported = np.where(undetermined(private, fit, T=T), np.nan, 1.0), _standard_errors(T, total)
     if fit is not None and side is not None:
         reported = np.where(not_estimable(reported, side, T=T), np.nan, reported)

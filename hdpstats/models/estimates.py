@@ -121,6 +121,7 @@ def estimates(
     terms: tuple[str, ...],
     meat: float | None = 1.0,
     allowance: FloatArray | None = None,
+    unlike: float = 0.0,
 ) -> Estimates:
     """Return the estimates of a fit at one site or at several, one part each.
 
@@ -141,13 +142,15 @@ def estimates(
         Bound on the score's covariance over the Hessian; None where there is none.
     allowance
         The covariance (D, D) of what weights of people may do to the estimates of all sites alike; None without one.
+    unlike
+        The correlation of that with what separates private from public coefficients.
     """
     for raked in (True, False) if any(part.cohort is not None for part in parts) else (True,):
         read = _read(parts, meat=meat, raked=raked)
         if read is None:
             break
         try:
-            return _combined(parts, read, T=T, terms=terms, allowance=allowance)
+            return _combined(parts, read, T=T, terms=terms, allowance=allowance, unlike=unlike)
         except np.linalg.LinAlgError:  # flat between the public fit and what was released
             continue
     return _as_released(parts, T=T, terms=terms, meat=meat)
@@ -200,6 +203,7 @@ def _combined(
     T: FloatArray,
     terms: tuple[str, ...],
     allowance: FloatArray | None,
+    unlike: float,
 ) -> Estimates:
     """Return the estimates with what is known of each site's curvature."""
     public, notes = parts[0].public, [each.note for each in read]
@@ -213,6 +217,7 @@ def _combined(
         notes=notes,
         note=f"{together} {correlated}" if together and correlated else together,
         allowance=allowance,
+        unlike=unlike,
     )
     if public is None:
         return found

@@ -154,12 +154,13 @@ class PointMechanism(FitMechanism):
             parts.append(_part(spec, query, release, noise, site, public=public))
             sides.append(public or spec.reference(query.model, site.cohort))
         parts = _sharing(spec, parts)
-        T, allowance = spec.to_terms(query.model), _allowance(parts, _weights(spec, parts))
+        T, weights = spec.to_terms(query.model), _weights(spec, parts)
+        allowance = _allowance(parts, weights)
         private = planned(parts, stand_ins=sides, meat=spec.meat, allowance=allowance)
         fit = sides[0].fit if spec.overlap is None else None  # weighted people are not pooled with public ones
         return Prediction(
             mechanism=found.options,
-            errors=predicted_errors(private, fit, T=T, side=sides[0]),
+            errors=predicted_errors(private, fit, T=T, side=sides[0], weights=weights),
             reported=found.reported,
             described=all(site.cohort is not None for site in sites.values()),
             refusal=found.refusal,
@@ -180,7 +181,9 @@ class PointMechanism(FitMechanism):
             parts.append(_part(spec, each.query, each.release, noise, each.people, public=side))
         first, public = parts[0].query, parts[0].public
         T, weights = spec.to_terms(first.model), _weights(spec, parts)
-        told = partial(estimates, T=T, terms=spec.terms, meat=spec.meat, allowance=_allowance(parts, weights))
+        unlike = 0.0 if weights is None else weights.unlike
+        allowance = _allowance(parts, weights)
+        told = partial(estimates, T=T, terms=spec.terms, meat=spec.meat, allowance=allowance, unlike=unlike)
         found = told(_sharing(spec, parts))
         if spec.overlap is not None:
             found = found.alone

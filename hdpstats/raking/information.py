@@ -226,11 +226,12 @@ def with_described(
         return alike
 
     def of_site(known: CohortMoments | None) -> Allowance:
-        raked = None if known is None else _as_described(side, known)
-        if raked is None:
+        described = None if known is None else _as_described(side, known)
+        if described is None:
             return alike
+        raked, unlike = described
         try:
-            return alike.at_least(allowance(raked))
+            return alike.at_least(allowance(raked), unlike=unlike)
         except np.linalg.LinAlgError:  # rows that noise has put together
             return alike
 
@@ -238,11 +239,15 @@ def with_described(
     return Allowance(
         share=float(np.average([each.share for each in found], weights=people)),
         covariance=np.average([each.covariance for each in found], axis=0, weights=people),
+        unlike=float(np.average([each.unlike for each in found], weights=people)),
     )
 
 
-def _as_described(side: Side, known: CohortMoments) -> Side | None:
-    """Return the side with people raked to the posterior mean of averages; None where it cannot be, or to no use."""
+def _as_described(side: Side, known: CohortMoments) -> tuple[Side, float] | None:
+    """Return the side with people raked to the posterior mean of averages, and how far means are from public ones.
+
+    None where it cannot be raked, or to no use; the distance is in public standard deviations, the largest, at most 1.
+    """
     rows = rakeable(side)
     if rows is None or rows.variables is None or not rows.known:
         return None
@@ -251,7 +256,9 @@ def _as_described(side: Side, known: CohortMoments) -> Side | None:
     people = rows.whitened(raking_at(variables, mean).raked(mean, base=np.full((1, rows.people), 1.0 / rows.people)))
     records = max(known.people, 1.0)
     (H,) = rows.raked_hessian([rows.centre], records=records, people=people)
-    return cast("Side", rows.as_raked(people)) if is_usable(rows, H, records=records) else None
+    if not is_usable(rows, H, records=records):
+        return None
+    return cast("Side", rows.as_raked(people)), min(1.0, float(np.max(np.abs(mean.means), initial=0.0)))
 
 
 def is_usable(public: RakeableSide, raked: FloatArray, *, records: float) -> bool:

@@ -26,6 +26,7 @@ from hdpstats.inference.information import (
     Tempered,
     draw_jointly,
 )
+from hdpstats.inference.sandwich import combine
 from hdpstats.losses import LogisticLoss, PoissonLoss, SmoothedQuantile
 from hdpstats.mechanisms.perturbation.request import noise_distribution
 from hdpstats.models.estimates import ALL_UNCLEAR, NOT_RELEASED, TOGETHER, UNCLEAR, UNCLEAR_SOMEWHERE, assumed
@@ -451,6 +452,24 @@ def test_estimates_allow_for_it_where_curvature_rests_on_outcomes_only():
     (estimate,) = read(point.part).sites
     (less,) = read(pulled_point(side, ridge=8.0).part).sites
     assert np.all(np.diag(estimate.estimate.privacy) > np.diag(less.estimate.privacy))
+
+
+def test_weights_and_the_public_fit_err_by_the_same_cause_where_people_are_unlike():
+    side = public_side()
+    sites, allowance = [pulled_point(side, ridge=8.0)], np.diag([0.0, 0.01, 0.01])
+    alike, half, unlike = (
+        combine(sites, fit=side.fit, T=np.eye(3), terms=("a", "b", "c"), allowance=allowance, unlike=each)
+        for each in (0.0, 0.5, 1.0)
+    )
+    for found in (half, unlike):
+        assert np.array_equal(found.private_only.values, alike.private_only.values)
+        assert np.allclose(found.private_only.bse, alike.private_only.bse, rtol=0.03)
+        assert np.array_equal(found.pooled.values, alike.pooled.values)
+        assert np.allclose(found.pooled.sampling, alike.pooled.sampling)
+    errors = np.array([each.pooled.bse for each in (alike, half, unlike)])
+    assert np.all(np.diff(errors[:, 1:], axis=0) > 0.01 * errors[0, 1:])
+    drawn = unlike.pooled.distribution.draws.exact
+    assert errors[2] == pytest.approx(np.sqrt(np.mean(drawn**2, axis=0)), rel=0.02)
 
 
 def test_it_does_not_average_out_over_sites():

@@ -8,9 +8,19 @@ import pytest
 from hdpstats.families.regression.public import likelihood_fit
 from hdpstats.families.regression.rows import RegressionRows
 from hdpstats.inference import draws
-from hdpstats.inference.pooling import DEGREES, SCALE, disagreement, expected_covariance, pool, pooled_point
+from hdpstats.inference.pooling import (
+    DEGREES,
+    SCALE,
+    Scales,
+    disagreement,
+    expected_covariance,
+    pool,
+    pooled_point,
+    positive_part,
+)
 from hdpstats.losses import LogisticLoss
 from hdpstats.public.moments import Penalty, PublicFit, coefficient_parts, each_column
+from hdpstats.public.row_weights import Allowance
 from hdpstats.records.geometry import from_public
 
 
@@ -119,6 +129,58 @@ def test_what_is_predicted_is_reported_where_people_are_alike():
     # more than where people are known to be alike, less than either source alone
     least = np.linalg.inv(np.linalg.inv(private) + np.linalg.inv(fit.covariance))
     assert np.all(np.diag(expected_covariance(private, fit)) > np.diag(least))
+
+
+def test_weights_move_estimates_towards_the_public_fit_along_each_direction():
+    rng = np.random.default_rng(6)
+    root = rng.standard_normal((3, 3))
+    scales = Scales(directions=rng.standard_normal((3, 3)), squares=rng.uniform(0.5, 2.0, (40, 3)))
+    covariance, toward = root @ root.T, np.mean(scales.roots, axis=0)
+    found = scales.towards(covariance)
+    assert found @ found.T == pytest.approx(covariance)
+    for _ in range(50):  # no other root goes with the differences as far
+        turned = found @ np.linalg.qr(rng.standard_normal((3, 3)))[0]
+        assert np.trace(found @ toward.T) >= np.trace(turned @ toward.T)
+    along = Scales(directions=np.diag([1.0, 2.0]), squares=np.ones((1, 2)))
+    assert along.towards(np.diag([4.0, 9.0])) == pytest.approx(np.diag([2.0, 3.0]))
+    assert along.towards(np.zeros((2, 2))) == pytest.approx(np.zeros((2, 2)))
+
+
+def test_errors_of_a_common_cause_have_the_covariance_that_is_added():
+    rng = np.random.default_rng(7)
+    root = rng.standard_normal((3, 3))
+    weighing = 0.03 * np.eye(3)
+    private = 0.02 * root @ root.T + 0.01 * np.eye(3) + weighing
+    found = pool(rng.standard_normal(3), private, fit_of(0.02 * np.eye(3)))
+    own, count = draws.generator("ab" * 32), 800 * len(found.weights)
+    apart, along = found.apart_along(own, count)
+    L = found.scales.towards(weighing)
+    error = draws.normal(own, private - weighing, count) - along @ L.T
+    assert np.cov(error.T) == pytest.approx(private, rel=0.05, abs=1e-3)
+    rest = np.swapaxes(np.eye(3) - found.weights, 1, 2)
+    added = positive_part(np.mean(found.weights @ L @ np.swapaxes(found.scales.roots, 1, 2) @ rest, axis=0))
+    assert np.trace(added) > 0.1 * np.trace(found.covariance)
+    assert np.cov(found.errors(error, apart).T) == pytest.approx(found.covariance + added, rel=0.05, abs=1e-3)
+
+
+def test_what_errors_have_in_common_never_shortens_an_interval():
+    assert positive_part(np.diag([1.0, -1.0])) == pytest.approx(np.diag([2.0, 0.0]))
+    one_way = np.array([[0.0, 2.0], [0.0, 0.0]])  # along (1, 1) it adds, along (1, -1) it takes
+    assert positive_part(one_way) == pytest.approx(np.ones((2, 2)))
+
+
+def test_plans_count_what_errors_have_in_common():
+    private, fit = 0.02 * np.eye(3), fit_of(0.02 * np.eye(3))
+    alone = expected_covariance(private, fit)
+    weights = Allowance(share=0.1, covariance=0.01 * np.eye(3))
+    assert np.array_equal(expected_covariance(private, fit, weights=weights), alone)
+    half, whole = (
+        np.trace(expected_covariance(private, fit, weights=replace(weights, unlike=unlike)) - alone)
+        for unlike in (0.5, 1.0)
+    )
+    assert half == pytest.approx(0.5 * whole)
+    # at most twice the covariance of an error of .1 with a share K and a rest of which all is known
+    assert 0.0 < whole < 2.0 * 3 * 0.1 * 0.5 * np.sqrt(np.trace(alone) / 3)
 
 
 @pytest.mark.wide

@@ -16,7 +16,8 @@ from hdpstats.public.squares import weighted_squares
 from hdpstats.raking import curvature, information
 from hdpstats.raking.curvature import RakeableSide
 from hdpstats.raking.information import RakedInformation, raked_information, with_described
-from hdpstats.raking.posterior import shrunk
+from hdpstats.raking.posterior import cohort_posterior, shrunk
+from hdpstats.raking.raking import raked_variables
 from hdpstats.records.averages import CohortMoment, CohortMoments, MomentKind
 from hdpstats.records.geometry import whiten
 from hdpstats.schema.columns import Binary, Categorical, Continuous, Weight
@@ -290,6 +291,26 @@ def test_the_allowance_of_sites_is_their_mean_by_people(public):
     found = allowed(side, [(1000, known), (3000, None)])
     assert found.covariance == pytest.approx(0.25 * one.covariance + 0.75 * alike.covariance)
     assert found.share == pytest.approx(0.25 * one.share + 0.75 * alike.share)
+    assert found.unlike == pytest.approx(0.25 * one.unlike)
+
+
+def test_people_are_as_unlike_as_the_farthest_of_their_means(public):
+    side = side_of(public)
+    w, private = people_of(public)
+    known, on = moments_of(private, w), side.variables
+    mean = cohort_posterior(raked_variables(on, known, case_weights=side.case_weights)).mean.means[0]
+    assert 0.05 < np.max(np.abs(mean)) < 1.0
+    assert allowed(side, [(5000, known)]).unlike == pytest.approx(np.max(np.abs(mean)))
+    older = {MomentKind.MEAN: 18.0, MomentKind.SQUARE: 18.0**2}
+    far = replace(
+        known,
+        moments=tuple(
+            replace(each, value=each.value + older.get(each.what, 0.0)) if each.variable == "age" else each
+            for each in known.moments
+        ),
+    )
+    assert allowed(side, [(5000, far)]).unlike == 1.0
+    assert allowed(side, [(5000, None)]).unlike == side.allowance_at(side.geometry, scale=0.15).unlike == 0.0
 
 
 def test_people_who_are_not_described_or_to_no_use_are_allowed_for_as_public_ones(public, monkeypatch):
