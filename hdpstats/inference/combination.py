@@ -81,8 +81,9 @@ others with that over the root of two, so that no direction is distinguished. Th
 
 .. math:: \tfrac12 \kappa^2 H^{-1/2} (|v|^2 I + v v') H^{-1/2},
 
-which all sites have in common, as the allowance for weights, and is a part of the covariance due to privacy. Where sums
-of private people's Hessians are released it is left out.
+and is a part of the covariance due to privacy. ``E`` is the same at all sites, as they share the public outcomes; each
+has its own pull. Errors of two sites have the covariance :math:`\tfrac12 \kappa^2 H_i^{-1/2} (v_i' v_j I + v_j v_i')
+H_j^{-1/2}`. Where sums of private people's Hessians are released ``E`` counts as far as public rows do.
 """
 
 from collections.abc import Sequence
@@ -218,6 +219,70 @@ class InformedPoint:
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Pulls:
+    """What was pulled at each of k sites, and is taken out with curvature of other outcomes.
+
+    ``roots`` (k, D, D) are ``H^-1/2``, ``pulled`` (k, D) are ``kappa v``, 0 where curvature is not of outcomes.
+    """
+
+    roots: FloatArray
+    pulled: FloatArray
+
+    @classmethod
+    def of(cls, sites: Sequence[InformedPoint], hessians: Sequence[FloatArray]) -> "Pulls":
+        """Return them with the Hessian (D, D) that each site's pull was taken out with.
+
+        LinAlgError where that is not positive definite.
+        """
+        parts = np.array([OTHER_CURVATURE * each.information.of_outcomes for each in sites])
+        if not parts.any():
+            return cls(
+                roots=np.zeros((len(sites), *hessians[0].shape)), pulled=np.zeros((len(sites), len(hessians[0])))
+            )
+        roots = np.array([_inverse_root(H) for H in hessians])
+        scores = np.array([each.part.ridge * (each.part.theta - each.part.centre) for each in sites])
+        return cls(roots=roots, pulled=parts[:, None] * np.einsum("jab,jb->ja", roots, scores))
+
+    @property
+    def covariances(self) -> FloatArray:
+        """The covariance (k, D, D) of what is missed at each site."""
+        square = np.sum(self.pulled**2, axis=1)[:, None, None]
+        moved = np.einsum("jab,jb->ja", self.roots, self.pulled)
+        return np.asarray(0.5 * (square * self.roots @ self.roots + moved[:, :, None] * moved[:, None, :]))
+
+    def covariance(self, shares: Sequence[FloatArray] | FloatArray) -> FloatArray:
+        """Return the covariance (D, D) of what an average with weights (D, D) of each site misses."""
+        if not self.pulled.any():
+            return np.zeros_like(self.roots[0])
+        whole = np.tensordot(np.asarray(shares) @ self.roots, self.pulled, axes=(0, 0))
+        one, other = (each.reshape(len(whole), -1) for each in (whole, np.swapaxes(whole, 1, 2)))
+        return np.asarray(0.5 * (one + other) @ one.T)
+
+    def draw(self, rng: draws.Generator, count: int) -> FloatArray:
+        """Return draws (k, count, D) of what is missed at each site.
+
+        Of ``E`` only what it does to the pulls is drawn.
+        """
+        if not self.pulled.any():
+            return np.zeros((len(self.pulled), count, self.pulled.shape[1]))
+        Q = np.linalg.qr(self.pulled.T)[0]
+        A = rng.standard_normal((count, len(Q), Q.shape[1]))
+        within = Q.T @ A
+        E = 0.5 * Q @ (within + np.swapaxes(within, 1, 2)) + (A - Q @ within) / 2.0**0.5
+        moved = np.transpose(E @ (self.pulled @ Q).T, (2, 1, 0))
+        return np.asarray(-np.swapaxes(self.roots @ moved, 1, 2))
+
+
+def _inverse_root(H: FloatArray) -> FloatArray:
+    """Return the symmetric ``H^-1/2`` (D, D)."""
+    sizes, axes = np.linalg.eigh(H)
+    if not sizes[0] > 0.0:
+        raise np.linalg.LinAlgError("curvature is not positive definite")
+    return np.asarray((axes / np.sqrt(sizes)) @ axes.T)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Combined:
     """Point estimates in whitened coordinates, and what they were computed with.
 
@@ -225,8 +290,8 @@ class Combined:
     was taken out, ``variances`` the covariances by the moments at the places, which sites are weighed by, ``along``
     those by the mean Hessians, which the errors have, and ``shares`` are ``W_j``. ``private`` is ``u``; ``pooled`` is
     that of ``pooling``, or ``u`` without a public fit; ``places`` are where curvature is drawn, as often at each;
-    ``allowance`` (D, D) is the covariance of an error that all sites share, what curvature of other outcomes misses
-    included.
+    ``allowance`` (D, D) is the covariance of an error that all sites share; ``pulls`` are what curvature of other
+    outcomes is taken out of, at each site.
     """
 
     at: tuple[Moments, ...]
@@ -240,12 +305,14 @@ class Combined:
     places: tuple[FloatArray, ...]
     pooling: Pooling | None
     allowance: FloatArray
+    pulls: Pulls
 
     @property
     def covariance(self) -> FloatArray:
         """The covariance (D, D) of ``u``."""
         pairs = zip(self.shares, self.along, strict=True)
-        return np.asarray(self.allowance + sum(share @ each @ share.T for share, each in pairs))
+        own = sum(share @ each @ share.T for share, each in pairs)
+        return np.asarray(self.allowance + self.pulls.covariance(self.shares) + own)
 
 
 def shares(covariances: Sequence[FloatArray] | FloatArray) -> FloatArray:
@@ -350,11 +417,13 @@ def _at(sites: Sequence[InformedPoint], places: Sequence[FloatArray], allowance:
     at = tuple(each.information.over(places) for each in sites)
     secants = tuple(_secant(each, places, moments) for each, moments in zip(sites, at, strict=True))
     unshrunk = tuple(each.part.unshrunk(H) for each, H in zip(sites, secants, strict=True))
-    variances = tuple(each.part.variance(moments) for each, moments in zip(sites, at, strict=True))
+    pulls = Pulls.of(sites, secants)
+    variances = tuple(
+        each.part.variance(moments) + more for each, moments, more in zip(sites, at, pulls.covariances, strict=True)
+    )
     along = tuple(each.part.variance(moments, secant=H) for each, moments, H in zip(sites, at, secants, strict=True))
     W = shares(variances)
     u = weighted(W, unshrunk)
-    of_others = common(W, [_missed_of(each, H) for each, H in zip(sites, secants, strict=True)])
     return Combined(
         at=at,
         secants=secants,
@@ -366,7 +435,8 @@ def _at(sites: Sequence[InformedPoint], places: Sequence[FloatArray], allowance:
         pooled=u,
         places=(u,),
         pooling=None,
-        allowance=allowance + of_others,
+        allowance=allowance,
+        pulls=pulls,
     )
 
 
@@ -382,19 +452,11 @@ def missed(H: FloatArray, pull: FloatArray) -> FloatArray:
 
 
 def common(shares: Sequence[FloatArray] | FloatArray, covariances: Sequence[FloatArray]) -> FloatArray:
-    """Return the covariance (D, D) of an average of errors that all sites have in common, from that at each site."""
+    """Return the covariance (D, D) of an average of errors that go together as far as they can, from those at sites."""
     if not any(each.any() for each in covariances):
         return np.zeros_like(covariances[0])
     whole = sum(share @ symmetric_root(each) for share, each in zip(shares, covariances, strict=True))
     return np.asarray(whole @ np.transpose(whole))
-
-
-def _missed_of(site: InformedPoint, H: FloatArray) -> FloatArray:
-    """Return `missed` of a site's released point."""
-    if not site.information.of_outcomes:
-        return np.zeros_like(H)
-    pull = site.part.ridge * (site.part.theta - site.part.centre)
-    return missed(H, np.outer(pull, pull))
 
 
 def _secant(site: InformedPoint, places: Sequence[FloatArray], at: Moments) -> FloatArray:

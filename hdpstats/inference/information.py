@@ -72,9 +72,9 @@ class Information(ABC):
         return False
 
     @property
-    def of_outcomes(self) -> bool:
-        """Whether curvature is that of public outcomes, of which no model says how private ones are distributed."""
-        return False
+    def of_outcomes(self) -> float:
+        """The part of curvature that is of public outcomes, of which no model says how private ones are distributed."""
+        return 0.0
 
     @property
     @abstractmethod
@@ -188,9 +188,9 @@ class OverPublicPeople(Information):
         return self.public.located
 
     @property
-    def of_outcomes(self) -> bool:
-        """Whether curvature is that of public outcomes."""
-        return self.public.of_outcomes
+    def of_outcomes(self) -> float:
+        """All of it or nothing."""
+        return float(self.public.of_outcomes)
 
     def repeated(self, errors: int) -> int:
         """Return the least number with which no more than `WEIGHTED` terms are computed, or the largest there is.

@@ -138,9 +138,9 @@ class SandwichInformation(Information):
         return self.told.located and self.curvature.share < 0.5
 
     @property
-    def of_outcomes(self) -> bool:
-        """Whether curvature is mostly that of public outcomes."""
-        return self.told.of_outcomes and self.curvature.share < 0.5
+    def of_outcomes(self) -> float:
+        """The part of public outcomes, as far as public rows count."""
+        return (1.0 - self.curvature.share) * self.told.of_outcomes
 
     @property
     def spread_of_size(self) -> float:

@@ -106,11 +106,12 @@ def combine(
     """
     combined = combine_points(sites, fit, allowance=allowance)
     own, (apart, along) = _errors(sites, combined)
-    towards, rest = np.zeros_like(apart), combined.allowance
-    if allowance is not None and unlike and combined.pooling is not None:
-        towards = -unlike * along @ combined.pooling.scales.towards(allowance).T
-        rest = (rest - allowance) + (1.0 - unlike**2) * allowance
-    shared = towards + _common(sites, rest, count=len(apart))
+    towards = np.zeros_like(apart)
+    if unlike and combined.pooling is not None and combined.allowance.any():
+        towards = -unlike * along @ combined.pooling.scales.towards(combined.allowance).T
+    else:
+        unlike = 0.0
+    shared = towards + _common(sites, (1.0 - unlike**2) * combined.allowance, count=len(apart))
     error = _Errors(
         sampling=weighted(combined.shares, [each.sampling for each in own]),
         privacy=weighted(combined.shares, [each.privacy for each in own]) + shared,
@@ -179,7 +180,8 @@ def penalised(fit: PublicFit, T: FloatArray, *, terms: tuple[str, ...]) -> Estim
 def _errors(sites: Sequence[InformedPoint], found: Combined) -> tuple[list[_Errors], tuple[FloatArray, FloatArray]]:
     """Return joint draws of the sites' errors, and of how the public fit errs (B, D), in whitened coordinates.
 
-    The latter with the standard normal numbers that are behind it (`Pooling.apart_along`).
+    What curvature of other outcomes misses at each site is a part of its privacy. The public fit's errors come with the
+    standard normal numbers behind them (`Pooling.apart_along`).
     """
     rng = draws.generator(*(each.part.release.sha256 for each in sites))
     repeated = min(each.information.repeated(DRAWS) for each in sites)
@@ -188,17 +190,17 @@ def _errors(sites: Sequence[InformedPoint], found: Combined) -> tuple[list[_Erro
         _chunk(rng, sites, found, count=DRAWS // (repeated * turns), repeated=repeated)
         for _ in progress(range(turns), label="standard errors")
     ]
+    apart, along = (np.concatenate(each) for each in zip(*(public for _, public in chunks), strict=True))
+    seeds = (*(each.part.release.sha256 for each in sites), "curvature of other outcomes")
+    missing = found.pulls.draw(draws.generator(*seeds), len(apart))
     own = [
         _Errors(
             sampling=np.concatenate([errors[j].sampling for errors, _ in chunks]),
-            privacy=np.concatenate([errors[j].privacy for errors, _ in chunks]),
+            privacy=np.concatenate([errors[j].privacy for errors, _ in chunks]) + missing[j],
         )
         for j in range(len(sites))
     ]
-    return own, (
-        np.concatenate([apart for _, (apart, _) in chunks]),
-        np.concatenate([along for _, (_, along) in chunks]),
-    )
+    return own, (apart, along)
 
 
 def _chunk(
@@ -491,21 +493,35 @@ def planned_covariance(
     count = min(each.information.planned_draws for each in sites)
     if not count:
         return averaged(known)
-    weights = shares([each.covariance for each in known])
+    covariances = [each.covariance for each in known]
+    if fit is not None:
+        pull = expected_pull(averaged(known).covariance, fit)
+        of_others = [_expected_to_miss(each, moments, pull) for each, moments in zip(sites, at, strict=True)]
+        covariances = [each + more for each, more in zip(covariances, of_others, strict=True)]
+    weights = shares(covariances)
     drawn = _moments(draws.nodes(), sites, [places] * len(sites), count=count)
     parts = [_unshrunk(each.part, best, moments) for each, best, moments in zip(sites, at, drawn, strict=True)]
     sampling = np.asarray(sum(W @ each.sampling @ W.T for W, (each, _) in zip(weights, parts, strict=True)))
     privacy = np.asarray(sum(W @ each.privacy @ W.T for W, (each, _) in zip(weights, parts, strict=True)))
     if fit is not None:
         left = np.asarray(sum(W @ M for W, (_, M) in zip(weights, parts, strict=True)))
-        pull = expected_pull(averaged(known).covariance, fit)
         sampling = sampling + np.mean(left @ pull @ np.swapaxes(left, 1, 2), axis=0)
-        of_others = [
-            missed(moments.H, each.part.ridge**2 * pull) if each.information.of_outcomes else np.zeros_like(pull)
-            for each, moments in zip(sites, at, strict=True)
-        ]
         privacy = privacy + common(weights, of_others)
     return PredictedCovariance(sampling=sampling, privacy=privacy)
+
+
+def _expected_to_miss(site: InformedPoint, at: Moments, pull: FloatArray) -> FloatArray:
+    """Return what curvature of other outcomes is expected to miss (D, D) at a site.
+
+    ``pull`` (D, D) are second moments of how far private coefficients are from the ridge's centre. The released ones
+    are nearer by as much as they were pulled, and vary by scores and noise besides.
+    """
+    if not site.information.of_outcomes:
+        return np.zeros_like(pull)
+    ridge = site.part.ridge
+    solve = ridge * np.linalg.inv(at.H + ridge * np.eye(len(at.H)))
+    released = solve @ (at.H @ pull @ at.H + at.J + site.part.noise.covariance(at.H)) @ solve
+    return site.information.of_outcomes**2 * missed(at.H, released)
 
 
 def _unshrunk(part: ReleasedPoint, at: Moments, drawn: Moments) -> tuple[PredictedCovariance, FloatArray]:

@@ -149,20 +149,21 @@ class Allowance:
     Attributes
     ----------
     share : float
-        The share of the information on slopes that weights take away among public rows.
+        The share of the information on slopes that weights take away, among public rows, or these raked to what was
+        described.
     covariance : (D, D) float64
         The covariance of the allowance, in whitened coordinates.
     unlike : float
-        How far the means of described people lie from public ones, in public standard deviations, at most 1: to what
-        part weights and the public fit err by the same cause (`hdpstats.inference.pooling`). 0 where nobody was
-        described.
+        How far means and shares of described people lie from public ones, in public standard deviations, the largest,
+        at most 1: to what part weights and the public fit err by the same cause (`hdpstats.inference.pooling`). 0 where
+        nobody was described.
     """
 
     share: float
     covariance: FloatArray
     unlike: float = 0.0
 
-    def at_least(self, other: "Allowance", *, unlike: float = 0.0) -> "Allowance":
+    def at_least(self, other: "Allowance") -> "Allowance":
         """Return the share of another one, and this covariance plus the positive part of what that one's has more.
 
         It is larger than either along every direction, and no larger than need be where both have the same axes.
@@ -172,8 +173,7 @@ class Allowance:
         [4.0, 2.0]
         """
         sizes, axes = np.linalg.eigh(other.covariance - self.covariance)
-        covariance = self.covariance + (axes * np.maximum(sizes, 0.0)) @ axes.T
-        return Allowance(share=other.share, covariance=covariance, unlike=unlike)
+        return replace(other, covariance=self.covariance + (axes * np.maximum(sizes, 0.0)) @ axes.T)
 
 
 @final

@@ -9,7 +9,7 @@ difference between private and public people all count.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar, cast, final
 
 import numpy as np
@@ -22,7 +22,7 @@ from hdpstats.public.moments import Moments, PublicSide
 from hdpstats.public.row_weights import Allowance
 from hdpstats.raking.curvature import RakeableSide, rakeable
 from hdpstats.raking.people import WhitenedPeople
-from hdpstats.raking.posterior import CohortPosterior, cohort_posterior, notes_on
+from hdpstats.raking.posterior import CohortPosterior, cohort_posterior, distances, notes_on
 from hdpstats.raking.raking import Averages, Raking, raked_variables, raking_at
 from hdpstats.records import codec
 from hdpstats.records.averages import CohortMoments
@@ -231,9 +231,9 @@ def with_described(
             return alike
         raked, unlike = described
         try:
-            return alike.at_least(allowance(raked), unlike=unlike)
+            return replace(alike if raked is None else alike.at_least(allowance(raked)), unlike=unlike)
         except np.linalg.LinAlgError:  # rows that noise has put together
-            return alike
+            return replace(alike, unlike=unlike)
 
     found, people = [of_site(known) for _, known in sites], [max(records, 1) for records, _ in sites]
     return Allowance(
@@ -243,10 +243,11 @@ def with_described(
     )
 
 
-def _as_described(side: Side, known: CohortMoments) -> tuple[Side, float] | None:
-    """Return the side with people raked to the posterior mean of averages, and how far means are from public ones.
+def _as_described(side: Side, known: CohortMoments) -> tuple[Side | None, float] | None:
+    """Return the side with people raked to the posterior mean of averages, and how far that is from public averages.
 
-    None where it cannot be raked, or to no use; the distance is in public standard deviations, the largest, at most 1.
+    None where it cannot be raked; no side where that is to no use. The distance is the largest of means and shares, in
+    public standard deviations, at most 1.
     """
     rows = rakeable(side)
     if rows is None or rows.variables is None or not rows.known:
@@ -256,9 +257,8 @@ def _as_described(side: Side, known: CohortMoments) -> tuple[Side, float] | None
     people = rows.whitened(raking_at(variables, mean).raked(mean, base=np.full((1, rows.people), 1.0 / rows.people)))
     records = max(known.people, 1.0)
     (H,) = rows.raked_hessian([rows.centre], records=records, people=people)
-    if not is_usable(rows, H, records=records):
-        return None
-    return cast("Side", rows.as_raked(people)), min(1.0, float(np.max(np.abs(mean.means), initial=0.0)))
+    unlike = min(1.0, float(np.max(distances(variables, mean), initial=0.0)))
+    return cast("Side", rows.as_raked(people)) if is_usable(rows, H, records=records) else None, unlike
 
 
 def is_usable(public: RakeableSide, raked: FloatArray, *, records: float) -> bool:

@@ -62,8 +62,8 @@ FAR = "Private values of {names} lie mostly beyond the range that was described:
 FEW = "Few public people resemble the private ones (effectively {size:.0f}): standard errors may be off."
 
 UNLIKE = (
-    "Private people lie more than a standard deviation from public ones in {names}. Where coefficients are not the "
-    "same for all people, those of public rows are of others: compare the private-only estimates."
+    "Private people lie more than a standard deviation from public ones in {names}. Public coefficients may then not "
+    "hold for private people: compare the private-only estimates."
 )
 
 UNLIKE_FROM = 1.0
@@ -249,8 +249,8 @@ def notes_on(raking: Raking, *, dimension: int, what: str = "Standard errors") -
     bound = np.max((on.clipped - on.about) ** 2, axis=0)
     cut = (on.squared & (at.squares[0] > FARTHEST * bound)).tolist()
     far = [each.variable for each, is_far in zip(on.means, cut, strict=True) if is_far]
-    apart = np.abs(at.means[0]) > UNLIKE_FROM
-    unlike = [each.variable for each, is_so in zip(on.means, apart.tolist(), strict=True) if is_so]
+    apart = distances(on, at) > UNLIKE_FROM
+    unlike = [each.variable for each, is_so in zip([*on.shares, *on.means], apart.tolist(), strict=True) if is_so]
     w = on.public.added(on.weights(on.base[None], raking.tilt[None])[0][:, None])
     size = 1.0 / float(np.sum(w**2))
     return (
@@ -261,6 +261,15 @@ def notes_on(raking: Raking, *, dimension: int, what: str = "Standard errors") -
         *_named(UNLIKE, unlike),
         *((FEW.format(size=size),) if size < 2 * dimension else ()),
     )
+
+
+def distances(on: RakedVariables, at: Averages) -> FloatArray:
+    """Return how far shares and means (kb + kc,) of averages, 1 of each, are from public ones, in public units.
+
+    These are standard deviations, of a share those of the level's indicator.
+    """
+    shares = (at.shares[0] - on.base @ on.indicators) / on.level_scale
+    return np.asarray(np.abs(np.concatenate([shares, at.means[0]])))
 
 
 def _named(sentence: str, names: Sequence[str]) -> tuple[str, ...]:

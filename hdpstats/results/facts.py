@@ -154,7 +154,7 @@ class RowWeights(Record):
     Attributes
     ----------
     share : float
-        The share of the information on slopes that they take away among public rows, as private people are described.
+        The share of the information on slopes that they take away: among public rows, raked to what was described.
     allowance : tuple of float
         For each coefficient of the private estimate, the standard deviation of what they may do to it. It is a part of
         ``cov_privacy``.

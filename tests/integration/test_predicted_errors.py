@@ -95,6 +95,23 @@ def test_a_plan_is_what_a_fit_reports(sizes, mechanism, delta):
     assert np.all(planned.frame["reported"])
 
 
+@pytest.mark.covering(cases=1)
+def test_a_plan_counts_what_curvature_of_other_outcomes_misses_as_a_fit_does():
+    # Fails where a plan takes the whole distance that was pulled for what is left of it: errors twice as large.
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame(rng.normal(size=(1500, 3)).clip(-3, 3), columns=["a", "b", "c"])
+    frame["y"] = (0.5 * frame["a"] + rng.normal(size=1500)).clip(-5, 5)
+    bounds = {name: hdp.Continuous(-3, 3, complete=True) for name in "abc"}
+    schema = hdp.Schema(**bounds, y=hdp.Continuous(-5, 5, complete=True))
+    study = hdp.Study(private=frame[500:], public=frame[:500], schema=schema, budget=hdp.Budget(epsilon=1))
+    model = hdpf.quantile("y ~ a + b + c", study)
+    planned = model.plan(0.1, mechanism="objective", describe=False).frame["private_only"].to_numpy()
+    asked = [0.1 + 1e-4 * k for k in range(4)]  # questions of their own, so that each has a draw
+    fits = [model.fit(epsilon, mechanism="objective", describe=False) for epsilon in asked]
+    reported = [fit.private_only.bse.to_numpy() for fit in fits]
+    assert np.median(np.mean(reported, axis=0) / planned) == pytest.approx(1.0, abs=0.15)
+
+
 def negative_binomial(rows, seed):
     """Return counts that vary more than Poisson ones, and the more the larger they are."""
     rng = np.random.default_rng(seed)

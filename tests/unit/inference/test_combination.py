@@ -446,9 +446,10 @@ def test_estimates_allow_for_it_where_curvature_rests_on_outcomes_only():
     )
     point = pulled_point(side)
     pull = 80.0 * (point.part.theta - side.centre)
-    assert found.allowance == pytest.approx(missed(found.secants[0], np.outer(pull, pull)))
-    assert np.trace(few.allowance) == pytest.approx(0.01 * np.trace(found.allowance), rel=0.2)
-    assert not none.allowance.any()
+    much, little, nothing = (each.pulls.covariance(each.shares) for each in (found, few, none))
+    assert much == pytest.approx(missed(found.secants[0], np.outer(pull, pull)))
+    assert np.trace(little) == pytest.approx(0.01 * np.trace(much), rel=0.2)
+    assert not nothing.any()
     (estimate,) = read(point.part).sites
     (less,) = read(pulled_point(side, ridge=8.0).part).sites
     assert np.all(np.diag(estimate.estimate.privacy) > np.diag(less.estimate.privacy))
@@ -474,5 +475,33 @@ def test_weights_and_the_public_fit_err_by_the_same_cause_where_people_are_unlik
 
 def test_it_does_not_average_out_over_sites():
     side = by_outcomes(public_side())
-    one, four = (combine_points([pulled_point(side)] * sites, side.fit).allowance for sites in (1, 4))
-    assert four == pytest.approx(one, rel=0.05)
+    one, four = (combine_points([pulled_point(side)] * sites, side.fit) for sites in (1, 4))
+    assert four.pulls.covariance(four.shares) == pytest.approx(one.pulls.covariance(one.shares), rel=0.05)
+
+
+def test_what_sites_miss_goes_together_as_their_pulls_do():
+    side = by_outcomes(public_side())
+    sites = [pulled_point(side, ridge=8.0), pulled_point(side, ridge=400.0, theta=(0.3, 0.1, -0.2))]
+    found = combine_points(sites, side.fit)
+    drawn = found.pulls.draw(np.random.default_rng(5), 60_000)
+    for each, error, H, covariance in zip(sites, drawn, found.secants, found.pulls.covariances, strict=True):
+        pull = each.part.ridge * (each.part.theta - each.part.centre)
+        assert covariance == pytest.approx(missed(H, np.outer(pull, pull)))
+        assert np.linalg.norm(np.cov(error.T) - covariance) < 0.03 * np.linalg.norm(covariance)
+    average = sum(error @ share.T for error, share in zip(drawn, found.shares, strict=True))
+    whole = found.pulls.covariance(found.shares)
+    assert np.linalg.norm(np.cov(average.T) - whole) < 0.03 * np.linalg.norm(whole)
+    opposite = replace(
+        found.pulls, pulled=found.pulls.pulled[:1] * [[1.0], [-1.0]], roots=found.pulls.roots[:1].repeat(2, 0)
+    )
+    assert opposite.covariance([0.5 * np.eye(3)] * 2) == pytest.approx(np.zeros((3, 3)))
+
+
+def test_a_site_that_was_pulled_more_errs_more_and_counts_less():
+    side = by_outcomes(public_side())
+    light, heavy = (pulled_point(side, ridge=ridge).part for ridge in (8.0, 400.0))
+    both, alone = read(light, heavy), [read(each).private_only for each in (light, heavy)]
+    for site, each in zip(both.sites, alone, strict=True):
+        assert np.allclose(np.sqrt(np.diag(site.estimate.privacy)), np.sqrt(np.diag(each.privacy)), rtol=0.15)
+    assert both.sites[0].weight > 0.8
+    assert np.all(both.private_only.bse < 1.1 * alone[0].bse)

@@ -163,7 +163,7 @@ def test_errors_of_a_common_cause_have_the_covariance_that_is_added():
     assert np.cov(found.errors(error, apart).T) == pytest.approx(found.covariance + added, rel=0.05, abs=1e-3)
 
 
-def test_what_errors_have_in_common_never_shortens_an_interval():
+def test_what_errors_have_in_common_never_makes_a_standard_error_smaller():
     assert positive_part(np.diag([1.0, -1.0])) == pytest.approx(np.diag([2.0, 0.0]))
     one_way = np.array([[0.0, 2.0], [0.0, 0.0]])  # along (1, 1) it adds, along (1, -1) it takes
     assert positive_part(one_way) == pytest.approx(np.ones((2, 2)))
@@ -174,6 +174,18 @@ def test_plans_count_what_errors_have_in_common():
     alone = expected_covariance(private, fit)
     weights = Allowance(share=0.1, covariance=0.01 * np.eye(3))
     assert np.array_equal(expected_covariance(private, fit, weights=weights), alone)
+    rng = np.random.default_rng(8)
+    root, turn = rng.standard_normal((3, 3)), rng.standard_normal((3, 3))
+    uneven = Allowance(share=0.1, covariance=0.01 * turn @ turn.T, unlike=0.7)
+    own = 0.02 * root @ root.T + 0.01 * np.eye(3) + uneven.covariance
+    reported = np.zeros((3, 3))
+    for each in rng.multivariate_normal(np.zeros(3), own + fit.covariance, 200):
+        found = pool(each, own, fit)
+        L, rest = uneven.unlike * found.scales.towards(uneven.covariance), np.eye(3) - found.weights
+        cross = found.weights @ L @ np.swapaxes(found.scales.roots, 1, 2) @ np.swapaxes(rest, 1, 2)
+        reported += positive_part(np.mean(cross, axis=0)) / 200
+    more = expected_covariance(own, fit, weights=uneven) - expected_covariance(own, fit)
+    assert np.linalg.norm(more - reported) < 0.15 * np.linalg.norm(reported)
     half, whole = (
         np.trace(expected_covariance(private, fit, weights=replace(weights, unlike=unlike)) - alone)
         for unlike in (0.5, 1.0)
