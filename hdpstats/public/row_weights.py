@@ -154,9 +154,9 @@ class Allowance:
     covariance : (D, D) float64
         The covariance of the allowance, in whitened coordinates.
     unlike : float
-        How far means and shares of described people lie from public ones, in public standard deviations, the largest,
-        at most 1: to what part weights and the public fit err by the same cause (`hdpstats.inference.pooling`). 0 where
-        nobody was described.
+        The square of how far means and shares of described people lie from public ones, in public standard deviations,
+        the largest, at most 1: to what part weights and the public fit err by the same cause
+        (`hdpstats.inference.pooling`). 0 where nobody was described.
     """
 
     share: float

@@ -244,10 +244,10 @@ def with_described(
 
 
 def _as_described(side: Side, known: CohortMoments) -> tuple[Side | None, float] | None:
-    """Return the side with people raked to the posterior mean of averages, and how far that is from public averages.
+    """Return the side with people raked to the posterior mean of averages, and how unlike public people these are.
 
-    None where it cannot be raked; no side where that is to no use. The distance is the largest of means and shares, in
-    public standard deviations, at most 1.
+    None where it cannot be raked; no side where that is to no use. How unlike they are is the square of the largest
+    distance of means and shares, in public standard deviations, at most 1.
     """
     rows = rakeable(side)
     if rows is None or rows.variables is None or not rows.known:
@@ -257,7 +257,7 @@ def _as_described(side: Side, known: CohortMoments) -> tuple[Side | None, float]
     people = rows.whitened(raking_at(variables, mean).raked(mean, base=np.full((1, rows.people), 1.0 / rows.people)))
     records = max(known.people, 1.0)
     (H,) = rows.raked_hessian([rows.centre], records=records, people=people)
-    unlike = min(1.0, float(np.max(distances(variables, mean), initial=0.0)))
+    unlike = min(1.0, float(np.max(distances(variables, mean), initial=0.0)) ** 2)
     return cast("Side", rows.as_raked(people)) if is_usable(rows, H, records=records) else None, unlike
 
 
