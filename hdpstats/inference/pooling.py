@@ -37,11 +37,11 @@ coefficients, :math:`\delta = \sum_j \tau_j z_j p_j`:
 .. math:: e_w = -r L z + \sqrt{1 - r^2}\, L z', \qquad
           \operatorname{cov}\{K e_w, -(I - K)\delta\} = r K L\, \operatorname{diag}(\tau) P' (I - K)'.
 
-:math:`r` is the square of how far described means and shares lie from public ones, in public standard deviations, the
-largest, at most 1. Taken as independent, 95 % intervals of a linear fit to 3,000 people, whose public ones were older
-by a standard deviation, covered a slope in .76 (``vignettes/decisions`` 0103). The weights ``K`` are the same: the
-correlation is a guess, and only errors are made to hold for it. Standard errors count it along directions where they
-grow by it.
+:math:`r` is .7 times the square of how far described means and shares lie from public ones, in public standard
+deviations, the largest, at most 1. Taken as independent, 95 % intervals of a linear fit to 3,000 people, whose public
+ones were older by a standard deviation, covered a slope in .76 (``vignettes/decisions`` 0103). The weights ``K`` are
+the same: the correlation is a guess, and only errors are made to hold for it. Standard errors count it along directions
+where they grow by it.
 
 **Predictions** (`expected_covariance`, `expected_pull`) average over differences by chance alone, and over scales given
 each of them. Plans compare them between numbers of people, so that they are smooth functions of covariances: one has

@@ -104,6 +104,9 @@ matters for outcomes that covariates tell well: in ``log(kappa) ~ age + male + l
 is 2 units, and .7 of that among far people. Weights did 2 to 3 allowances to it without this part.
 """
 
+COMMON_CAUSE: Final = 0.7
+"""The correlation where described people are a standard deviation or more away: half of the variance is common."""
+
 DOUBT: Final = 0.05
 """``s``: a standard deviation of what ``tau`` squared may be. In data of patients ``tau`` was .1 to .4."""
 
@@ -154,9 +157,10 @@ class Allowance:
     covariance : (D, D) float64
         The covariance of the allowance, in whitened coordinates.
     unlike : float
-        The square of how far means and shares of described people lie from public ones, in public standard deviations,
-        the largest, at most 1: to what part weights and the public fit err by the same cause
-        (`hdpstats.inference.pooling`). 0 where nobody was described.
+        The correlation of what weights do with what separates public from private coefficients
+        (`hdpstats.inference.pooling`): :data:`COMMON_CAUSE` times the square of how far means and shares of described
+        people lie from public ones, in public standard deviations, the largest, at most 1. 0 where nobody was
+        described.
     """
 
     share: float

@@ -19,7 +19,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
 from hdpstats.inference.information import OverPublicPeople, is_wide
 from hdpstats.public.moments import Moments, PublicSide
-from hdpstats.public.row_weights import Allowance
+from hdpstats.public.row_weights import COMMON_CAUSE, Allowance
 from hdpstats.raking.curvature import RakeableSide, rakeable
 from hdpstats.raking.people import WhitenedPeople
 from hdpstats.raking.posterior import CohortPosterior, cohort_posterior, distances, notes_on
@@ -246,8 +246,7 @@ def with_described(
 def _as_described(side: Side, known: CohortMoments) -> tuple[Side | None, float] | None:
     """Return the side with people raked to the posterior mean of averages, and how unlike public people these are.
 
-    None where it cannot be raked; no side where that is to no use. How unlike they are is the square of the largest
-    distance of means and shares, in public standard deviations, at most 1.
+    None where it cannot be raked; no side where that is to no use. How unlike they are: see `Allowance`.
     """
     rows = rakeable(side)
     if rows is None or rows.variables is None or not rows.known:
@@ -257,7 +256,7 @@ def _as_described(side: Side, known: CohortMoments) -> tuple[Side | None, float]
     people = rows.whitened(raking_at(variables, mean).raked(mean, base=np.full((1, rows.people), 1.0 / rows.people)))
     records = max(known.people, 1.0)
     (H,) = rows.raked_hessian([rows.centre], records=records, people=people)
-    unlike = min(1.0, float(np.max(distances(variables, mean), initial=0.0)) ** 2)
+    unlike = COMMON_CAUSE * min(1.0, float(np.max(distances(variables, mean), initial=0.0)) ** 2)
     return cast("Side", rows.as_raked(people)) if is_usable(rows, H, records=records) else None, unlike
 
 

@@ -12,6 +12,7 @@ from hdpstats.formulas.outcome import response_of
 from hdpstats.inference import draws
 from hdpstats.inference.information import Information, draw_jointly
 from hdpstats.losses import HuberLoss, LogisticLoss
+from hdpstats.public.row_weights import COMMON_CAUSE
 from hdpstats.public.squares import weighted_squares
 from hdpstats.raking import curvature, information
 from hdpstats.raking.curvature import RakeableSide
@@ -306,7 +307,7 @@ def test_people_are_as_unlike_as_the_farthest_of_their_means(public):
         for theirs, ours in zip(columns(private), columns(public), strict=True)
     ]
     assert 0.1 < max(apart) < 1.0
-    assert allowed(side, [(5000, known)]).unlike == pytest.approx(max(apart) ** 2, rel=0.1)
+    assert allowed(side, [(5000, known)]).unlike == pytest.approx(COMMON_CAUSE * max(apart) ** 2, rel=0.1)
     older = {MomentKind.MEAN: 18.0, MomentKind.SQUARE: 18.0**2}
     far = replace(
         known,
@@ -315,7 +316,7 @@ def test_people_are_as_unlike_as_the_farthest_of_their_means(public):
             for each in known.moments
         ),
     )
-    assert allowed(side, [(5000, far)]).unlike == 1.0
+    assert allowed(side, [(5000, far)]).unlike == COMMON_CAUSE
     assert allowed(side, [(5000, None)]).unlike == side.allowance_at(side.geometry, scale=0.15).unlike == 0.0
 
 
