@@ -69,7 +69,7 @@ UNLIKE = (
 UNLIKE_FROM = 1.0
 """From so many public standard deviations between two means on people are said to be unlike public ones.
 
-It was 1.1 where pooled intervals of a linear fit to real outcomes covered a slope in .85 (flchain).
+It was 1.1 where pooled intervals of a linear fit to real outcomes covered a slope in .86 (flchain).
 """
 
 FARTHEST = 0.6
