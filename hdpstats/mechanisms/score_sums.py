@@ -251,11 +251,15 @@ def rounded_up(size: float) -> Fraction:
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Answer:
-    """One round: where it was asked (D,), the noisy sum (D,), the standard deviation of its noise."""
+    """One round: where it was asked (D,), the noisy sum (D,), its noise's standard deviation, its weight.
+
+    Averages of rounds weigh them in proportion to ``weight``.
+    """
 
     theta: FloatArray
     total: FloatArray
     noise_sd: float
+    weight: float
 
 
 @final
@@ -275,23 +279,20 @@ class SiteAnswers:
     @property
     def noise(self) -> float:
         """Variance of the averaged sum's noise in each coordinate."""
-        return 1.0 / sum(self._precisions)
+        pairs = zip(self.asked, self.answers, strict=True)
+        return float(sum((share * each.noise_sd) ** 2 for (_, share), each in pairs))
 
     @property
     def asked(self) -> list[tuple[FloatArray, float]]:
         """Where the site was asked, with the shares of the rounds in the average."""
-        whole = sum(self._precisions)
-        return [(each.theta, part / whole) for each, part in zip(self.answers, self._precisions, strict=True)]
+        whole = sum(each.weight for each in self.answers)
+        return [(each.theta, each.weight / whole) for each in self.answers]
 
     @property
     def total(self) -> FloatArray:
         """The averaged sum (D,)."""
         sums = (share * each.total for (_, share), each in zip(self.asked, self.answers, strict=True))
         return np.asarray(sum(sums))
-
-    @property
-    def _precisions(self) -> list[float]:
-        return [each.noise_sd**-2.0 for each in self.answers]
 
 
 def site_weights(*, people: Sequence[float], noise: Sequence[float], variance: float) -> tuple[float, ...]:

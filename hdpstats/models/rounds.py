@@ -112,7 +112,7 @@ class NoisyNewton(FitMechanism):
         queries = first_queries(state)
         relation, total = spec.study.relation, spec.person_loss(state.model).total_of_cut
         noise = {name: _averaged_sd(query, relation, total) for name, query in queries.items()}
-        private = expected_estimate(state, noise, shares=shares_of(options.rounds), people=_public_people(spec, state))
+        private = expected_estimate(state, noise, people=_public_people(spec, state))
         found, T, moved = of_sums(private), spec.to_terms(state.model), private.theta - state.fit.theta
         return Prediction(
             mechanism=options,
@@ -202,7 +202,8 @@ def _note(
 def open_rounds(spec: LossSpec, options: ClippedNewton, request: FitRequest, people: Mapping[str, int]) -> Rounds:
     """Return everything public about a fit but its sites, or raise MechanismError where no proof covers it.
 
-    The clip follows from the public or declared numbers of ``people`` of all sites, and what they are to spend.
+    The clip and the average of rounds follow from the public or declared numbers of ``people`` of all sites, and what
+    they are to spend.
     """
     spec.check_listed()
     side = fitted(spec.public)
@@ -211,17 +212,20 @@ def open_rounds(spec: LossSpec, options: ClippedNewton, request: FitRequest, peo
     (model, outcomes), fit = spec.expected_outcomes(censoring=options.censoring), side.fit
     check_enough(outcomes)
     public, clipping = spec.study.public, _clipping(spec, outcomes, fit, options)
+    total = float(spec.person_loss(model).total_of_cut)
+    noises = _noises(spec, options, request, people, dimension=outcomes.dimension, total=total)
     if options.clip_quantile is None:
-        total = float(spec.person_loss(model).total_of_cut)
-        clip = clipping.chosen(_noises(spec, options, request, people, dimension=outcomes.dimension, total=total))
+        clip = clipping.chosen(noises)
     else:
         clip = clip_at(outcomes, fit.theta, level=options.clip_quantile)
+    averaging = clipping.averaging(clip, noises)
     return Rounds(
         model=model,
         outcomes=outcomes,
         fit=fit,
         clip=clip,
-        allowance=clipping.allowance(clip),
+        averaging=averaging,
+        allowance=clipping.allowance(clip, averaging),
         sites={},
         schema_sha256=spec.study.schema.sha256,
         public_sha256=None if public is None else public.sha256,
@@ -272,6 +276,6 @@ def _clipping(spec: LossSpec, outcomes: Outcomes, fit: PublicFit, options: Clipp
         unseen=side.far_people,
         blocks=blocks,
         first=first,
-        shares=shares_of(options.rounds),
+        costs=shares_of(options.rounds),
         bounded=spec.bounds_residuals,
     )

@@ -16,8 +16,6 @@ Proof: `hdpstats.mechanisms.clipped_newton.site`.
 * ``request``: Noisy Newton steps with clipped scores, as data flow: from public state and the releases so far to the
   next queries.
 * ``site``: A noisy sum of clipped scores: one round of a fit by noisy Newton steps.
-
-* ``clip``: How long a score may be, and what the clip may do to an estimate: functions of public facts.
 """
 
 from dataclasses import dataclass

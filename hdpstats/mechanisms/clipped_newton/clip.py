@@ -13,14 +13,8 @@ residual. With the information :math:`H_{xy} = -P(y | x)\, g\, (\nabla \log p)'`
 are taken to be as long as the row, times the root mean square of public scores over the length of their rows, and
 where the model does not bound residuals times :math:`(1 + d^2 |x|^2)^{1/2}`, ``d`` being :data:`GROWS`.
 
-**Where sums are asked for.** A sum is asked for beside the truth, and how scores change between the two, public people
-tell. Where their covariates are not those of private people, a share :data:`MISSED` of the distance stays in the
-estimate. The first round is asked at the public fit, `SCALE` from the truth along each coordinate; each later one at
-the estimate of those before. So estimates are off by
-
-.. math:: m \sum_t q_t d_t, \qquad d_1 = .2\, u, \quad d_t = m \sum_{s < t} q_s d_s \Big/ \sum_{s < t} q_s,
-
-``q_t`` being the shares of the rounds: a normal error along every coordinate that is independent of the first.
+**Where sums are asked for.** A sum is asked for beside the truth, and the distance hides a part of every slope, for
+which the allowance is larger (`hdpstats.mechanisms.clipped_newton.matching`).
 
 **The clip** is one of the multiples by a power of the root of two (to 8 binary digits) of the 95 % quantile of the
 length of public scores, up to the longest that somebody within the schema's bounds is taken to have. It makes the
@@ -46,14 +40,12 @@ from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.families.outcomes import Outcomes
 from hdpstats.inference.pooling import SCALE
 from hdpstats.mechanisms.clipped_newton.expectations import expected, score_quantile
-from hdpstats.mechanisms.score_sums import rounded_up
+from hdpstats.mechanisms.clipped_newton.matching import Averaging
+from hdpstats.mechanisms.score_sums import rounded_up, site_weights
 from hdpstats.public.row_weights import SPARE, Allowance, Moved, UnseenPeople, moved
 
 LEVEL = 0.95
 """The quantile of the shortest clip."""
-
-MISSED = 0.2
-"""The share of a distance that is not seen where private people are described by averages, about."""
 
 GROWS = 1.0
 """By how many public ones residuals of unseen people may be larger, for each public standard deviation of distance.
@@ -96,8 +88,8 @@ class Clipping:
         The coordinates that belong to a whitened row, of each predictor; of hazards those of covariates.
     first : int
         At which number of a row of ``unseen`` they begin.
-    shares : sequence of float
-        Those of the rounds, 1 in sum.
+    costs : tuple of float
+        The shares of the rounds in what they cost together.
     bounded : bool
         Whether the model bounds residuals, as for a binary outcome.
     """
@@ -110,7 +102,7 @@ class Clipping:
     unseen: UnseenPeople | None
     blocks: Sequence[IntArray]
     first: int
-    shares: Sequence[float]
+    costs: tuple[float, ...]
     bounded: bool
 
     def chosen(self, sites: Sequence[tuple[int, float]]) -> Fraction:
@@ -130,20 +122,21 @@ class Clipping:
         near = errors + squares <= SPARE * np.min(errors + squares)
         return clips[int(np.flatnonzero(near)[-1])]
 
-    def allowance(self, clip: Fraction) -> Allowance:
+    def averaging(self, clip: Fraction, sites: Sequence[tuple[int, float]]) -> Averaging:
+        """Return how the rounds of ``sites`` (see `chosen`) are averaged, with a clip."""
+        tried = self._tried(np.array([float(clip)]))
+        people, noise = [float(max(n, 1)) for n, _ in sites], [(sd * float(clip)) ** 2 for _, sd in sites]
+        weights = site_weights(people=people, noise=noise, variance=float(np.trace(tried.J[0])) / len(self.theta))
+        information = float(np.mean(np.diag(tried.A[0])[self.own])) * float(np.dot(weights, people))
+        of_sum = float(np.dot(np.square(weights), noise))
+        return Averaging(costs=self.costs, noise=of_sum / information**2, first=SCALE * self.unit)
+
+    def allowance(self, clip: Fraction, averaging: Averaging) -> Allowance:
         """Return what a clip, and where sums are asked for, may do to an estimate."""
         found = self._tried(np.array([float(clip)])).moved.allowance(self.apart)
         beside = np.zeros(len(self.theta))
-        beside[self.own] = self._missed**2
+        beside[self.own] = averaging.hidden**2
         return Allowance(share=found.share, covariance=found.covariance + np.diag(beside))
-
-    @property
-    def _missed(self) -> float:
-        """The standard deviation of what a distance hides along a coordinate."""
-        distances = [SCALE * self.unit]
-        for t in range(1, len(self.shares)):
-            distances.append(MISSED * float(np.average(distances, weights=self.shares[:t])))
-        return MISSED * float(np.dot(self.shares, distances))
 
     def _clips(self) -> list[Fraction]:
         """Return the clips to try, from the quantile on: it is 0 where most public people have the weight 0."""

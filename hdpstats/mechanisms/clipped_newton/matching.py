@@ -2,10 +2,37 @@ r"""Noisy sums of clipped scores matched with their expectations over public peo
 
 Sites :math:`j` with :math:`n_j` people were asked in rounds :math:`t` at public coefficients :math:`\theta_t`, the same
 for all of them, and answered by :math:`G_{jt} = \sum_i g_t(X_i, Y_i) + b_{jt}`, ``b_jt`` noise of variance
-:math:`\sigma_{jt}^2` in each coordinate. Within a site the rounds are averaged with shares
-:math:`q_{jt} \propto 1/\sigma_{jt}^2`, so that no budget is lost on rounds whose coefficients were still far off: the
-averaged sum :math:`\bar G_j` of :math:`\bar g_j = \sum_t q_{jt} g_t` has noise of variance
-:math:`\sigma_j^2 = 1 / \sum_t \sigma_{jt}^{-2}`.
+:math:`\sigma_{jt}^2` in each coordinate. Within a site the rounds that it answered are averaged with shares
+:math:`q_{jt}` that sum to 1: the averaged sum :math:`\bar G_j` of :math:`\bar g_j = \sum_t q_{jt} g_t` has noise of
+variance :math:`\sigma_j^2 = \sum_t q_{jt}^2 \sigma_{jt}^2`.
+
+**The average of the rounds.** A sum is asked for beside the truth :math:`\theta`, and how scores change between the
+two, public people tell. Where private people have the information :math:`H (I + E)` in place of ``H``, a sum at
+:math:`\theta_t` leads to an estimate :math:`e_t` that is off by :math:`-E (\theta_t - \theta)`, and an average of sums
+to one that is off by as much for the average of the places. ``E`` is not known: its numbers are taken for independent,
+with mean 0 and variance :math:`m^2 / D`, ``m`` = :data:`MISSED`, so that about ``m`` of a distance is hidden along each
+coordinate; where rounds show more, by the regression of the :math:`e_t` on the :math:`\theta_t` along a coordinate
+``k`` less :data:`SURELY` standard errors by noise, that is :math:`m_k`. With the variance :math:`v_t` of what the noise
+of a round's sum adds to a coordinate, an average errs by
+
+.. math:: \sum_t q_t^2 v_t + \frac{1}{D} \sum_k m_k^2 \Big(\sum_t q_t \Delta_{tk}\Big)^2, \qquad
+    \Delta_t = \theta_t - e_t,
+
+as the average of the estimates stands for the truth. That is least for :math:`q \propto \{\mathrm{diag}(v) +
+\tfrac{1}{D} \sum_k m_k^2 \Delta_k \Delta_k'\}^{-1} 1`. With few people or a small epsilon it is :math:`1 / v_t`, and
+nothing of the budget is lost on rounds that were asked far off. With many people it is the average whose estimate is
+where its sums were asked: where public people have half the information of private ones, rounds go from one side of it
+to the other. ``E`` is not the same at all distances: so of :math:`\sum_t |q_t| |\theta_t - \bar e|`, less what noise
+makes of it, the share ``m`` counts as an error where it is more than what was foreseen.
+
+*Before a sum is asked for* distances are not known: the first round is asked ``d_1`` = .2 units from the truth along
+each coordinate, each later one at the estimate of those before,
+
+.. math:: d_t = m \sum_{s < t} q_s d_s \Big/ \sum_{s < t} q_s, \qquad q_t \propto 1 / \{v_t + (m d_t)^2\},
+
+and :math:`m \sum_t q_t d_t` is the standard deviation of what is hidden: a part of the allowance for the clip. For
+300,000 people and logistic slopes it is half of the sampling error; an average by noise alone hides twice that error,
+however many people there are.
 
 **Sites.** They are combined as :math:`\bar G = \sum_j w_j \bar G_j`. A person's averaged score has about the covariance
 ``c I`` in whitened coordinates and the information ``a I``, whatever the site, so that a site alone would estimate with
@@ -76,6 +103,102 @@ from hdpstats.mechanisms.clipped_newton.expectations import (
 )
 from hdpstats.mechanisms.score_sums import SiteAnswers, site_weights
 from hdpstats.public.moments import PublicFit
+
+MISSED = 0.2
+"""The share of a distance that is not seen where private people are described by averages, about."""
+
+SURELY = 2.0
+"""So many standard errors of the share that rounds show to be missed are taken off it."""
+
+TINY = 1e-300
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Averaging:
+    """How the sums of rounds are averaged.
+
+    Attributes
+    ----------
+    costs : tuple of float
+        The shares of the rounds in what they cost, 1 in sum.
+    noise : float
+        What the noise of all sites adds to the variance of a slope in an average by these.
+    first : float
+        How far from the truth the first round is asked, along each coordinate.
+
+    Examples
+    --------
+    >>> for noise in (1.0, 1e-12):
+    ...     averaging = Averaging(costs=(0.1, 0.3, 0.6), noise=noise, first=0.2)
+    ...     print([round(each, 3) for each in averaging.planned], round(averaging.hidden, 4))
+    [0.1, 0.3, 0.6] 0.0083
+    [0.002, 0.05, 0.948] 0.0022
+    """
+
+    costs: tuple[float, ...]
+    noise: float
+    first: float
+
+    @property
+    def planned(self) -> tuple[float, ...]:
+        """The shares before a sum is asked for, 1 in sum."""
+        weights = self._foreseen[0]
+        return tuple(weight / sum(weights) for weight in weights)
+
+    @property
+    def hidden(self) -> float:
+        """The standard deviation of what distances are then said to hide of a coordinate."""
+        return MISSED * float(np.dot(self.planned, self._foreseen[1]))
+
+    def missed(self, places: FloatArray, ends: FloatArray) -> FloatArray:
+        """Return which share of a distance the first rounds miss along each coordinate (D,), at least `MISSED`.
+
+        Parameters
+        ----------
+        places, ends
+            Where rounds were asked, and the estimates that they lead to (t, D).
+        """
+        costs = np.array(self.costs[: len(places)])
+        x, y = (each - np.average(each, axis=0, weights=costs) for each in (places, ends))
+        squares = np.maximum(costs @ x**2, TINY)
+        return np.maximum(MISSED, np.abs(costs @ (x * y)) / squares - SURELY * np.sqrt(self.noise / squares))
+
+    def shares(self, places: FloatArray, ends: FloatArray) -> FloatArray:
+        """Return the shares (t,) of the first rounds; see `missed`.
+
+        Public people who have half the information send the rounds from one side to the other:
+
+        >>> averaging = Averaging(costs=(0.1, 0.3, 0.6), noise=1e-6, first=0.2)
+        >>> averaging.shares(np.array([[0.3], [-0.3], [0.27]]), np.array([[-0.3], [0.27], [-0.25]])).round(2).tolist()
+        [0.07, 0.48, 0.45]
+        """
+        apart = self.missed(places, ends) * (places - ends)
+        errors = np.diag(self.noise / np.array(self.costs[: len(apart)])) + apart @ apart.T / apart.shape[1]
+        found = np.linalg.solve(errors, np.ones(len(apart)))
+        return np.asarray(found / np.sum(found))
+
+    def beside(self, places: FloatArray, ends: FloatArray) -> FloatArray:
+        """Return the variance (D,) of what distances hide, beyond what was foreseen; see `missed`.
+
+        >>> averaging = Averaging(costs=(0.5, 0.5), noise=1e-6, first=0.2)
+        >>> averaging.beside(np.array([[0.3], [-0.3]]), np.array([[-0.3], [0.3]])).round(4).tolist()
+        [0.0035]
+        """
+        shares = self.shares(places, ends)
+        distances = np.abs(shares) @ np.abs(places - shares @ ends)
+        by_noise = self.noise * float(np.sum(shares**2 / np.array(self.costs[: len(shares)])))
+        return np.maximum(0.0, MISSED**2 * (distances**2 - by_noise) - self.hidden**2)
+
+    @property
+    def _foreseen(self) -> tuple[list[float], list[float]]:
+        """The weights of the rounds, and how far from the truth each is asked."""
+        weights: list[float] = []
+        distances: list[float] = []
+        for cost in self.costs:
+            distances.append(MISSED * float(np.average(distances, weights=weights)) if distances else self.first)
+            weights.append(1.0 / (self.noise / cost + (MISSED * distances[-1]) ** 2))
+        return weights, distances
 
 
 @final
@@ -276,15 +399,20 @@ def settled(
     clip: float,
     raked: Sequence[RakedSite | None] = (),
     allowance: FloatArray | None = None,
+    averaging: Averaging | None = None,
 ) -> Settled:
     """Return where the estimates settle after one round or more, starting from where the last one was asked.
 
     ``raked`` are the people that sums of the sites are compared with, where these were described; None, or nothing,
-    stands for the public ones. ``allowance``: see `PrivateEstimate`.
+    stands for the public ones. ``allowance``: see `PrivateEstimate`. Without an ``averaging`` the answers keep their
+    weights.
     """
     cohorts = list(raked) or [None] * len(sites)
     weights = weights_of(outcomes, fit, sites, clip=clip, raked=cohorts)
     theta, scales = max((site.answers for site in sites), key=len)[-1].theta, None
+    if averaging is not None and any(len(site.answers) > 1 for site in sites):
+        sites, beside = _averaged(outcomes, theta, sites, weights, clip=clip, raked=cohorts, averaging=averaging)
+        allowance = np.diag(beside) if allowance is None else allowance + np.diag(beside)
     apart = _apart(cohorts, [site.asked for site in sites], theta, clip=clip)
     kept: dict[Hashable, FloatArray] = {}
     for iteration in range(ITERATIONS):
@@ -301,6 +429,40 @@ def settled(
     return Settled(place=place, parts=tuple(parts), weights=weights, private=private, pooling=pooling)
 
 
+def _averaged(
+    outcomes: Outcomes,
+    theta: FloatArray,
+    sites: Sequence[SiteAnswers],
+    weights: Sequence[float],
+    *,
+    clip: float,
+    raked: Sequence[RakedSite | None],
+    averaging: Averaging,
+) -> tuple[list[SiteAnswers], FloatArray]:
+    """Return sites whose rounds are averaged by noise and by how far each was asked from where it leads.
+
+    Each round leads from ``theta`` to an estimate of its own, by the sums of all sites that answered it. Beside the
+    sites: the variance (D,) of what their distances hide, beyond what was foreseen.
+    """
+    places: list[FloatArray] = []
+    ends: list[FloatArray] = []
+    for t in range(max(len(site.answers) for site in sites)):
+        there = [j for j, site in enumerate(sites) if len(site.answers) > t]
+        alone = [replace(sites[j], answers=[sites[j].answers[t]]) for j in there]
+        parts = parts_of(
+            outcomes, theta, alone, [weights[j] for j in there], clip=clip, raked=[raked[j] for j in there]
+        )
+        places.append(alone[0].answers[0].theta)
+        ends.append(linearised(theta, parts, whole=outcomes.whole).theta)
+    found = []
+    for site in sites:
+        rounds = len(site.answers)
+        shares = averaging.shares(np.array(places[:rounds]), np.array(ends[:rounds])).tolist()
+        answers = [replace(each, weight=share) for each, share in zip(site.answers, shares, strict=True)]
+        found.append(replace(site, answers=answers))
+    return found, averaging.beside(np.array(places), np.array(ends))
+
+
 def match(
     outcomes: Outcomes,
     fit: PublicFit,
@@ -309,14 +471,15 @@ def match(
     clip: float,
     raked: Sequence[RakedSite | None] = (),
     allowance: FloatArray | None = None,
+    averaging: Averaging | None = None,
 ) -> Matched:
     """Return the estimates after the last round: see `settled`, whose arguments these are."""
-    found = settled(outcomes, fit, sites, clip=clip, raked=raked, allowance=allowance)
+    found = settled(outcomes, fit, sites, clip=clip, raked=raked, allowance=allowance, averaging=averaging)
     place, pooling = found.place, found.pooling
     parts, unknown = at_a_distance(outcomes, place, found.parts, root=root_of(pooling.covariance), clip=clip)
 
     def read(some: Sequence[SitePart]) -> PrivateEstimate:
-        return widened(linearised(place, some, whole=outcomes.whole, allowance=allowance), some, unknown)
+        return widened(linearised(place, some, whole=outcomes.whole, allowance=found.private.allowance), some, unknown)
 
     return Matched(
         pooled=pooling.point,

@@ -51,7 +51,7 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
@@ -70,6 +70,7 @@ from hdpstats.mechanisms.clipped_newton.expectations import (
 )
 from hdpstats.mechanisms.clipped_newton.matching import (
     LONGEST,
+    Averaging,
     Matched,
     PrivateEstimate,
     at_a_distance,
@@ -118,8 +119,10 @@ class Rounds(FitInRounds):
         The public fit.
     clip : Fraction
         The longest score of a person.
+    averaging : Averaging
+        How the sums of the rounds are averaged.
     allowance : Allowance
-        What the clip takes, and what it may do to an estimate.
+        What the clip takes, and what it and the rounds' distances may do to an estimate.
     raked : mapping of str to RakedSite
         The people that sums of sites are compared with, where these were described.
     sites, schema_sha256, public_sha256, replicate
@@ -130,6 +133,7 @@ class Rounds(FitInRounds):
     outcomes: Outcomes
     fit: PublicFit
     clip: Fraction
+    averaging: Averaging
     allowance: Allowance
     raked: Mapping[str, RakedSite] = field(default_factory=dict)
 
@@ -159,7 +163,7 @@ def costs_of(epsilon: Fraction, delta: Fraction, *, rounds: int) -> tuple[Fracti
 
 
 def shares_of(rounds: int) -> tuple[float, ...]:
-    """Return the shares of the rounds of a fit in what they cost, which are those in the average of their sums."""
+    """Return the shares of the rounds of a fit in what they cost."""
     proportions = PROPORTIONS[rounds]
     return tuple(part / sum(proportions) for part in proportions)
 
@@ -208,14 +212,16 @@ def advance(
     sites = answers_of(state, asked, answered)
     if not sites:
         raise MechanismError("no site answered: there is nothing to estimate from")
-    raked = [state.raked.get(name) for name in sites]
+    given: dict[str, Any] = {
+        "raked": [state.raked.get(name) for name in sites],
+        "allowance": state.allowance.covariance,
+        "averaging": state.averaging,
+    }
     rounds, known, clip = len(asked), list(sites.values()), float(state.clip)
     remaining = [name for name, site in state.sites.items() if name in answered[-1] and rounds < len(site.costs)]
     if not remaining:
-        return match(state.outcomes, state.fit, known, clip=clip, raked=raked, allowance=state.allowance.covariance)
-    pooled = settled(
-        state.outcomes, state.fit, known, clip=clip, raked=raked, allowance=state.allowance.covariance
-    ).pooling.point
+        return match(state.outcomes, state.fit, known, clip=clip, **given)
+    pooled = settled(state.outcomes, state.fit, known, clip=clip, **given).pooling.point
     return {name: _query(state, name, pooled, rounds) for name in remaining}
 
 
@@ -226,10 +232,10 @@ def answers_of(
 ) -> dict[str, SiteAnswers]:
     """Return what each site answered, in the order of the state: those that answered one round or more."""
     answers: dict[str, list[Answer]] = {name: [] for name in state.sites}
-    for queries, releases in zip(asked, answered, strict=True):
+    for queries, releases, share in zip(asked, answered, state.averaging.planned, strict=False):
         for name, release in releases.items():
-            at = np.array(queries[name].theta)
-            answers[name].append(Answer(theta=at, total=np.array(release.total), noise_sd=release.noise_sd))
+            at, total = np.array(queries[name].theta), np.array(release.total)
+            answers[name].append(Answer(theta=at, total=total, noise_sd=release.noise_sd, weight=share))
     return {
         name: SiteAnswers(records=site.records, records_sd=site.records_sd, answers=answers[name])
         for name, site in state.sites.items()
@@ -301,9 +307,7 @@ def _solved(outcomes: Outcomes, mean: FloatArray, *, asked: Asked, start: FloatA
     return None
 
 
-def expected_estimate(
-    state: Rounds, noise: Mapping[str, float], *, shares: Sequence[float], people: Rows | None = None
-) -> PrivateEstimate:
+def expected_estimate(state: Rounds, noise: Mapping[str, float], *, people: Rows | None = None) -> PrivateEstimate:
     """Read the sums that sites are expected to release: what the private estimate after all rounds will err by.
 
     Parameters
@@ -311,32 +315,33 @@ def expected_estimate(
     state
         Everything public about the fit, its sites included.
     noise
-        The standard deviation of the noise in the average of all rounds, by site.
-    shares
-        Those of the rounds, 1 in sum.
+        The standard deviation of the noise in an average of all rounds by what they cost, by site.
     people
         The public ones with their own outcomes; None where rounds are taken to end at the public fit.
     """
-    outcomes, fit, clip = state.outcomes, state.fit, float(state.clip)
+    outcomes, fit, clip, shares = state.outcomes, state.fit, float(state.clip), state.averaging.planned
+    of_rounds = np.cumsum(np.square(shares) / state.averaging.costs) / np.cumsum(shares) ** 2
     theta, asked = fit.theta, [(fit.theta, 1.0)]
     if people is not None:
         theta, asked = ends_near(outcomes, fit, people, shares=shares, clip=clip)
-    sites = [_expected_answers(site, asked, noise_sd=noise[name]) for name, site in state.sites.items()]
+    raised = math.sqrt(of_rounds[-1])
+    sites = [_expected_answers(site, asked, noise_sd=raised * noise[name]) for name, site in state.sites.items()]
     cohorts = [state.raked.get(name) for name in state.sites]
     weights = weights_of(outcomes, fit, sites, clip=clip, raked=cohorts)
     parts = parts_of(outcomes, theta, sites, weights, clip=clip, raked=cohorts)
 
-    def read(root: FloatArray, done: float) -> PrivateEstimate:
-        """Return what rounds with a part of all shares give, that were asked so far from the truth on average."""
-        here, unknown = at_a_distance(outcomes, theta, parts, root=root / done, clip=clip)
+    def read(root: FloatArray, rounds: int) -> PrivateEstimate:
+        """Return what the first rounds give, that were asked so far from the truth on average."""
+        here, unknown = at_a_distance(outcomes, theta, parts, root=root / sum(shares[:rounds]), clip=clip)
         found = linearised(theta, here, whole=outcomes.whole, allowance=state.allowance.covariance)
-        return replace(widened(found, here, unknown), theta=theta, noise=found.noise / done)
+        noise = found.noise * float(of_rounds[rounds - 1] / of_rounds[-1])
+        return replace(widened(found, here, unknown), theta=theta, noise=noise)
 
-    root, done = shares[0] * root_of(fit.covariance), shares[0]
-    for share in shares[1:]:
-        covariance = expected_covariance(read(root, done).covariance, fit, apart=theta - fit.theta)
-        root, done = root + share * root_of(covariance), done + share
-    return read(root, done)
+    root = shares[0] * root_of(fit.covariance)
+    for rounds in range(1, len(shares)):
+        covariance = expected_covariance(read(root, rounds).covariance, fit, apart=theta - fit.theta)
+        root = root + shares[rounds] * root_of(covariance)
+    return read(root, len(shares))
 
 
 def _expected_answers(site: SiteRounds, asked: Asked, *, noise_sd: float) -> SiteAnswers:
@@ -344,7 +349,10 @@ def _expected_answers(site: SiteRounds, asked: Asked, *, noise_sd: float) -> Sit
 
     The sums themselves are left out: they lead to the coefficients that expectations are taken at.
     """
-    answers = [Answer(theta=at, total=np.zeros_like(at), noise_sd=noise_sd / math.sqrt(share)) for at, share in asked]
+    answers = [
+        Answer(theta=at, total=np.zeros_like(at), noise_sd=noise_sd / math.sqrt(share), weight=share)
+        for at, share in asked
+    ]
     return SiteAnswers(records=site.records, records_sd=site.records_sd, answers=answers)
 
 

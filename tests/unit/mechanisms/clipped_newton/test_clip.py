@@ -10,8 +10,9 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.families.outcomes import ListedOutcomes, ResidualOutcomes, centred_residuals
 from hdpstats.losses import BoundedSquares, LogisticLoss
-from hdpstats.mechanisms.clipped_newton.clip import MISSED, Clipping
+from hdpstats.mechanisms.clipped_newton.clip import Clipping
 from hdpstats.mechanisms.clipped_newton.expectations import expected, response_of, score_quantile
+from hdpstats.mechanisms.clipped_newton.matching import MISSED, Averaging
 from hdpstats.mechanisms.score_sums import clipped
 from hdpstats.public.row_weights import UnseenPeople
 
@@ -22,12 +23,16 @@ NOISE = 30.0
 """Standard deviations per unit of the clip: about those of epsilon .3."""
 
 
+ONCE = Averaging(costs=(1.0,), noise=1.0, first=0.0)
+"""One round, asked at the truth."""
+
+
 def binary(X=X):
     return ListedOutcomes(loss=LogisticLoss(), X=X, weights=np.ones(len(X)), offset=np.zeros(len(X)))
 
 
 def clipping(**options):
-    given = {"apart": 0.15, "unit": 1.0, "unseen": None, "shares": (0.1, 0.3, 0.6), "bounded": True} | options
+    given = {"apart": 0.15, "unit": 1.0, "unseen": None, "costs": (0.1, 0.3, 0.6), "bounded": True} | options
     return Clipping(outcomes=binary(), theta=THETA, own=np.array([1]), blocks=[np.arange(2)], first=0, **given)
 
 
@@ -66,15 +71,40 @@ def test_several_sites_have_one_clip_that_of_all_their_people():
 
 def test_without_a_clip_only_the_distance_counts():
     longest = Fraction(score_quantile(binary(), THETA, level=1.0))
-    found = clipping().allowance(longest)
-    # The first round is asked .2 from the truth, of which a fifth is missed; and so on.
+    found = clipping().allowance(longest, clipping().averaging(longest, [(1_000, 1e4)]))
+    # The first round is asked .2 from the truth, of which a fifth is missed; and so on. Noise says how they count.
     first, second = 0.2, MISSED * 0.2
     third = MISSED * (0.1 * first + 0.3 * second) / 0.4
     assert found.share == pytest.approx(0.0, abs=1e-12)
     assert np.sqrt(found.covariance[1, 1]) == pytest.approx(
         MISSED * (0.1 * first + 0.3 * second + 0.6 * third), rel=1e-6
     )
-    assert clipping(shares=(1.0,)).allowance(longest).covariance[1, 1] == pytest.approx((MISSED * 0.2) ** 2, rel=1e-6)
+    once = clipping(costs=(1.0,))
+    found = once.allowance(longest, once.averaging(longest, [(1_000, 1e4)]))
+    assert found.covariance[1, 1] == pytest.approx((MISSED * 0.2) ** 2, rel=1e-6)
+
+
+def test_what_distances_hide_falls_as_people_become_many():
+    longest = Fraction(score_quantile(binary(), THETA, level=1.0))
+    hidden = [
+        np.sqrt(clipping().allowance(longest, clipping().averaging(longest, [(people, NOISE)])).covariance[1, 1])
+        for people in (1_000, 30_000, 10**6, 10**8)
+    ]
+    assert hidden == sorted(hidden, reverse=True)
+    assert hidden[-1] < 0.3 * hidden[0]
+
+
+def test_rounds_are_averaged_by_the_noise_of_all_sites_for_each_person():
+    """Two sites that are alike have half of the noise of one; a site that is nearly all noise changes nothing."""
+    longest = Fraction(score_quantile(binary(), THETA, level=1.0))
+    alone, two, and_noise = (
+        clipping().averaging(longest, sites).noise
+        for sites in ([(20_000, NOISE)], [(20_000, NOISE)] * 2, [(20_000, NOISE), (1, 1e6)])
+    )
+    assert two == pytest.approx(alone / 2.0)
+    assert and_noise == pytest.approx(alone, rel=1e-3)
+    information = expected(binary(), THETA, asked=[(THETA, 1.0)], clip=float(longest)).information[1, 1]
+    assert alone == pytest.approx((NOISE * float(longest) / (20_000 * information)) ** 2, rel=1e-2)
 
 
 def test_the_allowance_holds_what_the_clip_does_to_people_whose_slope_changes():
@@ -95,7 +125,7 @@ def test_the_allowance_holds_what_the_clip_does_to_people_whose_slope_changes():
         for _ in range(30):  # asked at the solution itself, so that only the clip counts
             told = expected(outcomes, theta, asked=[(theta, 1.0)], clip=clip)
             theta = theta + response_of(told.information) @ (told.mean - sum_at(theta))
-        found = replace(clipping(apart=tau)).allowance(Fraction(clip))
+        found = clipping(apart=tau).allowance(Fraction(clip), ONCE)
         assert 0.1 * abs(theta[1] - ordinary[1]) < np.sqrt(found.covariance[1, 1])
         assert abs(theta[1] - ordinary[1]) < 2.0 * np.sqrt(found.covariance[1, 1])
 

@@ -8,7 +8,7 @@ import pytest
 from hdpstats.families.outcomes import ListedOutcomes
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.clipped_newton.expectations import between_people, expected, root_of, score_quantile
-from hdpstats.mechanisms.clipped_newton.matching import match
+from hdpstats.mechanisms.clipped_newton.matching import MISSED, Averaging, match, settled
 from hdpstats.mechanisms.score_sums import Answer, SiteAnswers, clipped, site_weights
 from hdpstats.public.moments import PublicFit
 
@@ -65,7 +65,10 @@ def test_clipping_leaves_no_bias_where_people_are_alike(level):
     clip = score_quantile(made, TRUTH, level=level)
     answers = [
         Answer(
-            theta=start, total=n * expected(made, TRUTH, asked=[(start, 1.0)], clip=clip).mean, noise_sd=1.0 / (k + 1)
+            theta=start,
+            total=n * expected(made, TRUTH, asked=[(start, 1.0)], clip=clip).mean,
+            noise_sd=1.0 / (k + 1),
+            weight=(k + 1.0) ** 2,
         )
         for k, start in enumerate(starts)
     ]
@@ -83,7 +86,7 @@ def drawn(rng, *, n, n_public, start, clip, noise_sd):
     y = (rng.uniform(size=n) < 1.0 / (1.0 + np.exp(-X @ TRUTH))).astype(float)
     scores = (1.0 / (1.0 + np.exp(-X @ start)) - y)[:, None] * X
     total = clipped(scores, clip).sum(axis=0) + rng.normal(0.0, noise_sd, 3)
-    answers = [Answer(theta=start, total=total, noise_sd=noise_sd)]
+    answers = [Answer(theta=start, total=total, noise_sd=noise_sd, weight=1.0)]
     return match(binary(people(rng, n_public)), flat_fit(start), [of(answers, n)], clip=clip)
 
 
@@ -108,7 +111,7 @@ def test_the_announced_covariance_is_that_of_the_errors(noise_sd):
 def test_noise_that_drowns_the_sum_leaves_the_public_fit():
     rng = np.random.default_rng(3)
     fit = PublicFit(theta=TRUTH + 0.2, covariance=0.01 * np.eye(3), information=100.0 * np.eye(3))
-    answers = [Answer(theta=fit.theta, total=rng.normal(0.0, 1e7, 3), noise_sd=1e7)]
+    answers = [Answer(theta=fit.theta, total=rng.normal(0.0, 1e7, 3), noise_sd=1e7, weight=1.0)]
     found = match(binary(people(rng, 200)), fit, [of(answers, 1000)], clip=1.0)
     assert found.pooled == pytest.approx(fit.theta, abs=1e-3)
     assert np.all(np.isfinite(found.private.theta))
@@ -120,7 +123,7 @@ def test_a_public_fit_that_is_far_off_loses_its_say():
     fit = PublicFit(theta=TRUTH + 1.5, covariance=0.01 * np.eye(3), information=100.0 * np.eye(3))
     start, clip = TRUTH + 0.05, 1.5
     total = n * expected(made, TRUTH, asked=[(start, 1.0)], clip=clip).mean
-    found = match(made, fit, [of([Answer(theta=start, total=total, noise_sd=50.0)], n)], clip=clip)
+    found = match(made, fit, [of([Answer(theta=start, total=total, noise_sd=50.0, weight=1.0)], n)], clip=clip)
     assert np.mean(found.pooling.scales.roots**2) > 0.15
     assert found.pooled == pytest.approx(TRUTH, abs=0.02)
     assert found.private.theta == pytest.approx(TRUTH, abs=1e-3)
@@ -135,7 +138,9 @@ CLIP = 1.2
 def exact(made, records, *places, noise_sd=30.0, records_sd=0.0, sums=None):
     """Return a site whose sums equal their expectations under the truth."""
     sums = [expected(made, TRUTH, asked=[(at, 1.0)], clip=CLIP).mean * records for at in places]
-    answers = [Answer(theta=at, total=total, noise_sd=noise_sd) for at, total in zip(places, sums, strict=True)]
+    answers = [
+        Answer(theta=at, total=total, noise_sd=noise_sd, weight=1.0) for at, total in zip(places, sums, strict=True)
+    ]
     return of(answers, records, records_sd=records_sd)
 
 
@@ -181,7 +186,9 @@ def test_the_announced_covariance_is_that_of_the_errors_of_several_sites():
             y = (rng.uniform(size=n) < 1.0 / (1.0 + np.exp(-X @ TRUTH))).astype(float)
             sums = [clipped((1.0 / (1.0 + np.exp(-X @ at)) - y)[:, None] * X, CLIP).sum(axis=0) for at in places]
             drawn = [total + rng.normal(0.0, noise_sd, 3) for total in sums]
-            answers = [Answer(theta=at, total=t, noise_sd=noise_sd) for at, t in zip(places, drawn, strict=True)]
+            answers = [
+                Answer(theta=at, total=t, noise_sd=noise_sd, weight=1.0) for at, t in zip(places, drawn, strict=True)
+            ]
             sites.append(of(answers[:rounds], n))
         found = match(binary(people(rng, 300)), flat_fit(START), sites, clip=CLIP)
         error = np.linalg.solve(found.private.response, found.private.theta - TRUTH)
@@ -229,7 +236,7 @@ def test_weights_hang_on_no_sum():
     made = binary(people(np.random.default_rng(14), 200))
     sites = [exact(made, 3000, START), exact(made, 500, START, noise_sd=80.0)]
     moved = [
-        of([Answer(theta=each.theta, total=each.total + 900.0, noise_sd=each.noise_sd) for each in site.answers], n)
+        of([replace(each, total=each.total + 900.0) for each in site.answers], n)
         for site, n in zip(sites, (3000, 500), strict=True)
     ]
     first, second = (match(made, flat_fit(), each, clip=CLIP) for each in (sites, moved))
@@ -253,7 +260,9 @@ def test_each_site_has_an_estimate_of_its_own_and_its_share():
     sums = [
         k * expected(made, at, asked=[(START, 1.0)], clip=CLIP).mean for k, at in zip(n, (TRUTH, moved), strict=True)
     ]
-    sites = [of([Answer(theta=START, total=total, noise_sd=20.0)], k) for k, total in zip(n, sums, strict=True)]
+    sites = [
+        of([Answer(theta=START, total=total, noise_sd=20.0, weight=1.0)], k) for k, total in zip(n, sums, strict=True)
+    ]
     found = match(made, flat_fit(), sites, clip=CLIP)
     assert found.sites[0].theta == pytest.approx(TRUTH, abs=0.01)
     assert found.sites[1].theta == pytest.approx(moved, abs=0.01)
@@ -285,9 +294,107 @@ def test_a_direction_without_information_ends_no_fit():
     X[:, 2] *= 1e-9
     fit = PublicFit(theta=TRUTH, covariance=np.diag([0.01, 0.01, 1e6]), information=np.diag([100.0, 100.0, 1e-6]))
     sums = rng.normal(0.0, 30.0, (2, 3))
-    sites = [of([Answer(theta=TRUTH, total=total, noise_sd=30.0)], 2000) for total in sums]
+    sites = [of([Answer(theta=TRUTH, total=total, noise_sd=30.0, weight=1.0)], 2000) for total in sums]
     found = match(binary(X), fit, sites, clip=CLIP)
     assert np.all(np.isfinite(found.pooled))
     assert np.all(np.isfinite(found.private.public))
     broken = np.diag([1.0, -1e-17, 4.0])
     assert root_of(broken) @ root_of(broken) == pytest.approx(np.diag([1.0, 0.0, 4.0]))
+
+
+def rounds_to(X_private, y, made, *, averaging):
+    """Return estimates of a fit in three rounds without noise or clip: Newton's steps with public information."""
+    places, answers = [TRUTH + np.array([0.2, -0.2, 0.2])], []
+    for cost in averaging.costs:
+        scores = (1.0 / (1.0 + np.exp(-X_private @ places[-1])) - y)[:, None] * X_private
+        answers.append(Answer(theta=places[-1], total=scores.sum(axis=0), noise_sd=1.0, weight=cost))
+        found = match(made, flat_fit(), [of(answers, len(y))], clip=1e3, averaging=averaging)
+        places.append(found.private.theta)
+    return found.private.theta, answers
+
+
+@pytest.mark.parametrize("spread", [0.65, 0.8])
+def test_rounds_are_averaged_where_they_lead_to_the_place_they_were_asked_at(spread):
+    """Where public people have more information, each round goes only a part of the way to the ordinary fit."""
+    rng = np.random.default_rng(8)
+    X_private = np.column_stack([np.ones(20_000), spread * rng.standard_normal((20_000, 2))])
+    y = (rng.uniform(size=len(X_private)) < 1.0 / (1.0 + np.exp(-X_private @ TRUTH))).astype(float)
+    ordinary, made = TRUTH, binary(people(rng, 300))
+    for _ in range(20):
+        chance = 1.0 / (1.0 + np.exp(-X_private @ ordinary))
+        H = (X_private * (chance * (1.0 - chance))[:, None]).T @ X_private
+        ordinary = ordinary - np.linalg.solve(H, X_private.T @ (chance - y))
+    costs = (0.1, 0.3, 0.6)
+    near, answers = rounds_to(X_private, y, made, averaging=Averaging(costs=costs, noise=1e-12, first=0.2))
+    by_noise, _ = rounds_to(X_private, y, made, averaging=Averaging(costs=costs, noise=1e6, first=0.2))
+    last = match(made, flat_fit(), [of(answers[-1:], len(y))], clip=1e3).private.theta
+    off = [np.max(np.abs(each - ordinary)) for each in (near, by_noise, last)]
+    assert off[0] < 0.3 * min(off[1:])
+    assert off[0] < 0.007
+
+
+AVERAGING = Averaging(costs=(0.1, 0.3, 0.6), noise=1e-3, first=0.2)
+
+
+def test_shares_of_rounds_make_noise_and_what_is_hidden_the_least():
+    places = np.array([[0.3, 0.1], [-0.1, 0.05], [0.02, -0.04]])
+
+    def error(shares):
+        noise = np.sum(np.square(shares) * AVERAGING.noise / np.array(AVERAGING.costs))
+        return noise + MISSED**2 / 2.0 * np.sum((shares @ places) ** 2)
+
+    found = AVERAGING.shares(places, np.zeros((3, 2)))
+    assert np.sum(found) == pytest.approx(1.0)
+    for step in np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]]):
+        assert error(found) < min(error(found + 1e-3 * step), error(found - 1e-3 * step))
+    assert AVERAGING.shares(places, places) == pytest.approx(np.array(AVERAGING.costs))
+
+
+def test_what_rounds_show_to_be_missed_counts_where_it_is_more_than_noise():
+    places = np.array([[0.3, 0.1], [-0.1, 0.05], [0.02, -0.04]])
+    ends = places * [-0.9, 0.1] + 0.5
+    sure, unsure = (replace(AVERAGING, noise=noise).missed(places, ends) for noise in (1e-12, 1.0))
+    assert sure == pytest.approx([0.9, MISSED], abs=1e-4)
+    assert unsure == pytest.approx([MISSED, MISSED])
+    # One standard error of a slope of one regressor, of noise with the variances 1e-3 / costs.
+    x, costs = places[:, 0], np.array(AVERAGING.costs)
+    square = np.sum(costs * (x - costs @ x) ** 2)
+    assert AVERAGING.missed(places, ends)[0] == pytest.approx(0.9 - 2.0 * np.sqrt(1e-3 / square))
+
+
+def test_far_places_hide_more_than_was_foreseen_and_noise_does_not():
+    places = np.array([[0.3, 0.0], [-0.4, 0.0], [0.4, 0.0]])
+    ends = -0.9 * places
+    exact = replace(AVERAGING, noise=1e-9)
+    distance = np.abs(exact.shares(places, ends)) @ np.abs(places - exact.shares(places, ends) @ ends)
+    assert exact.beside(places, ends) == pytest.approx([(MISSED * distance[0]) ** 2 - exact.hidden**2, 0.0], rel=1e-3)
+    assert exact.beside(places, ends)[0] > exact.hidden**2
+    assert not replace(AVERAGING, noise=1.0).beside(places, ends).any()
+    assert not exact.beside(0.01 * places, 0.01 * ends).any()
+    # A fit's errors have it; estimates are linear in distances to first order.
+    made, sums = binary(people(np.random.default_rng(13), 200)), []
+    places, ends = np.array([[0.0, each, 0.0] for each in (0.06, -0.08, 0.08)]), np.zeros((3, 3))
+    ends[:, 1] = -0.9 * places[:, 1]
+    for at, end in zip(places + TRUTH, ends + TRUTH, strict=True):
+        told = expected(made, end, asked=[(at, 1.0)], clip=1e3)
+        sums.append(Answer(theta=at, total=3000 * told.mean, noise_sd=1.0, weight=1.0))
+    with_it = match(made, flat_fit(), [of(sums, 3000)], clip=1e3, averaging=exact).private
+    assert exact.beside(places, ends)[1] > 1e-4
+    assert with_it.allowance[1, 1] == pytest.approx(exact.beside(places, ends)[1], rel=0.2)
+    assert np.trace(with_it.by_noise) > np.trace(with_it.allowance)
+
+
+def test_sites_that_missed_rounds_are_averaged_over_those_that_they_answered():
+    rng = np.random.default_rng(9)
+    made, averaging = binary(people(rng, 300)), Averaging(costs=(0.1, 0.3, 0.6), noise=1e-6, first=0.2)
+    places = [TRUTH + 0.3, TRUTH - 0.1, TRUTH + 0.1]
+    sums = [3000 * expected(made, TRUTH, asked=[(at, 1.0)], clip=CLIP).mean for at in places]
+    given = [
+        Answer(theta=at, total=total, noise_sd=1.0, weight=cost)
+        for at, total, cost in zip(places, sums, averaging.costs, strict=True)
+    ]
+    found = settled(made, flat_fit(), [of(given, 3000), of(given[:2], 3000)], clip=CLIP, averaging=averaging)
+    whole, part = ([share for _, share in each.site.asked] for each in found.parts)
+    assert sum(whole) == pytest.approx(1.0)
+    assert part == pytest.approx(averaging.shares(np.array(places[:2]), np.array([TRUTH, TRUTH])).tolist(), rel=0.02)
+    assert found.private.theta == pytest.approx(TRUTH, abs=1e-6)

@@ -39,7 +39,9 @@ def test_the_truth_is_found_where_private_people_are_as_described(logit):
     rows = whiten(of.geometry, design_of(of, private))
     people = ListedOutcomes(loss=LogisticLoss(), X=rows.X, weights=rows.weights, offset=of.offset, share=w)
     total = 5000 * expected(people, TRUTH, asked=[(START, 1.0)], clip=CLIP).mean
-    answers = SiteAnswers(records=5000, records_sd=0.0, answers=[Answer(theta=START, total=total, noise_sd=1.0)])
+    answers = SiteAnswers(
+        records=5000, records_sd=0.0, answers=[Answer(theta=START, total=total, noise_sd=1.0, weight=1.0)]
+    )
     flat = PublicFit(theta=START, covariance=1e6 * np.eye(6), information=1e-6 * np.eye(6))
     raked = raked_site(of, listed(of), of.geometry, cohort, starts=np.zeros(0))
     found = match(listed(of), flat, [answers], clip=CLIP, raked=[raked])
@@ -52,7 +54,9 @@ def test_sites_share_what_public_people_err_by(logit):
     of, cohort, *_ = logit
     raked = raked_site(of, listed(of), of.geometry, cohort, starts=np.zeros(0))
     total = 5000 * expected(raked.outcomes, TRUTH, asked=[(START, 1.0)], clip=CLIP).mean
-    answers = SiteAnswers(records=5000, records_sd=0.0, answers=[Answer(theta=START, total=total, noise_sd=1.0)])
+    answers = SiteAnswers(
+        records=5000, records_sd=0.0, answers=[Answer(theta=START, total=total, noise_sd=1.0, weight=1.0)]
+    )
     flat = PublicFit(theta=START, covariance=np.eye(6), information=np.eye(6))
     one = match(listed(of), flat, [answers], clip=CLIP, raked=[raked])
     two = match(listed(of), flat, [answers, answers], clip=CLIP, raked=[raked, raked])

@@ -9,7 +9,7 @@ import pytest
 from hdpstats.families.outcomes import ListedOutcomes
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.clipped_newton.expectations import expected, spread_of_slopes
-from hdpstats.mechanisms.clipped_newton.matching import match
+from hdpstats.mechanisms.clipped_newton.matching import Averaging, match
 from hdpstats.mechanisms.clipped_newton.request import Rounds, expected_estimate
 from hdpstats.mechanisms.score_sums import Answer, SiteAnswers, SiteRounds, clipped
 from hdpstats.public.moments import PublicFit
@@ -32,7 +32,11 @@ def fit_at(theta, n=150):
     return PublicFit(theta=theta, covariance=np.linalg.inv(information), information=information)
 
 
-def planned(made, fit, sizes, *, noise_sd, shares=(1.0,), records_sd=0.0, raked=None):
+NOISY = 1e6
+"""Noise beside which distances do not matter: rounds are averaged by what they cost."""
+
+
+def planned(made, fit, sizes, *, noise_sd, costs=(1.0,), records_sd=0.0, raked=None, noise=NOISY):
     """Return what a fit to sites of so many people is planned to err by."""
     sites = {
         str(place): SiteRounds(records=n, records_sd=records_sd, epsilon=Fraction(1), delta=Fraction(0), costs=())
@@ -43,6 +47,7 @@ def planned(made, fit, sizes, *, noise_sd, shares=(1.0,), records_sd=0.0, raked=
         outcomes=made,
         fit=fit,
         clip=Fraction(CLIP),
+        averaging=Averaging(costs=costs, noise=noise, first=0.2),
         allowance=Allowance(share=0.0, covariance=np.zeros((3, 3))),
         raked=raked or {},
         sites=sites,
@@ -50,7 +55,7 @@ def planned(made, fit, sizes, *, noise_sd, shares=(1.0,), records_sd=0.0, raked=
         public_sha256=None,
         replicate=1,
     )
-    return expected_estimate(state, dict.fromkeys(sites, noise_sd), shares=shares)
+    return expected_estimate(state, dict.fromkeys(sites, noise_sd))
 
 
 def test_scores_beside_the_truth_have_means_that_differ_between_people():
@@ -76,7 +81,7 @@ def test_all_people_count_when_blocks_are_small(monkeypatch):
     assert spread_of_slopes(made, TRUTH, asked=[(TRUTH, 1.0)], root=np.eye(3), clip=CLIP) == pytest.approx(whole)
 
 
-def simulated(rng, *, sizes, noise_sd, shares):
+def simulated(rng, *, sizes, noise_sd, costs, averaging=None):
     """Return the error of one simulated fit in rounds: the private estimate against the truth."""
     X_public = people(rng, 150)
     information = 0.2 * 150 * np.eye(3)
@@ -87,28 +92,28 @@ def simulated(rng, *, sizes, noise_sd, shares):
         X = people(rng, n)
         private.append((X, (rng.uniform(size=n) < 1.0 / (1.0 + np.exp(-X @ TRUTH))).astype(float)))
     answers: list[list[Answer]] = [[] for _ in sizes]
-    for share in shares:
-        sd = noise_sd / share**0.5
+    for cost in costs:
+        sd = noise_sd / cost**0.5
         for (X, y), given in zip(private, answers, strict=True):
             scores = (1.0 / (1.0 + np.exp(-X @ theta)) - y)[:, None] * X
             total = clipped(scores, CLIP).sum(axis=0) + rng.normal(0.0, sd, 3)
-            given.append(Answer(theta=theta, total=total, noise_sd=sd))
+            given.append(Answer(theta=theta, total=total, noise_sd=sd, weight=cost))
         sites = [SiteAnswers(records=n, records_sd=0.0, answers=each) for n, each in zip(sizes, answers, strict=True)]
-        found = match(made, fit, sites, clip=CLIP)
+        found = match(made, fit, sites, clip=CLIP, averaging=averaging)
         theta = found.pooled
     return found.private.theta - TRUTH
 
 
 @pytest.mark.covering(cases=1)
-@pytest.mark.parametrize("shares", [(1.0,), (0.1, 0.3, 0.6)], ids=["1 round", "3 rounds"])
+@pytest.mark.parametrize("costs", [(1.0,), (0.1, 0.3, 0.6)], ids=["1 round", "3 rounds"])
 @pytest.mark.parametrize("noise_sd", [2.0, 25.0])
-def test_what_is_foreseen_is_what_comes(shares, noise_sd):
+def test_what_is_foreseen_is_what_comes(costs, noise_sd):
     rng, sizes = np.random.default_rng(2), (3000, 1000)
-    errors = np.array([simulated(rng, sizes=sizes, noise_sd=noise_sd, shares=shares) for _ in range(60)])
-    told = planned(binary(people(rng, 150)), fit_at(TRUTH), sizes, noise_sd=noise_sd, shares=shares)
+    errors = np.array([simulated(rng, sizes=sizes, noise_sd=noise_sd, costs=costs) for _ in range(60)])
+    told = planned(binary(people(rng, 150)), fit_at(TRUTH), sizes, noise_sd=noise_sd, costs=costs)
     ratio = np.mean(errors**2) / np.mean(np.diag(told.covariance))
     assert 0.6 < ratio < 1.35
-    if noise_sd == 2.0 and len(shares) == 1:
+    if noise_sd == 2.0 and len(costs) == 1:
         # The control: an expectation over few people, of scores asked for beside the truth, is much of the error.
         without = replace(told, public=0.0 * told.public)
         assert np.mean(errors**2) > 1.5 * np.mean(np.diag(without.covariance))
