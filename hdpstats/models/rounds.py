@@ -98,6 +98,8 @@ class NoisyNewton(FitMechanism):
             terms=spec.terms,
             note=_note(spec, options, [state.raked.get(name) for name in parts.given], counts.sites.values()),
         ).moved(spec.origin)
+        allowance = state.allowance.covariance if matched.private.allowance is None else matched.private.allowance
+        state = replace(state, allowance=replace(state.allowance, covariance=allowance))
         facts = _facts(spec, options, state, tuple(parts.given))
         return private_result(spec, request, parts, facts=facts, found=found)
 
@@ -277,5 +279,5 @@ def _clipping(spec: LossSpec, outcomes: Outcomes, fit: PublicFit, options: Clipp
         blocks=blocks,
         first=first,
         costs=shares_of(options.rounds),
-        bounded=spec.bounds_residuals,
+        grows=spec.residuals_grow,
     )

@@ -305,6 +305,15 @@ class HazardSpec(LossSpec):
         """Return where intervals begin at which raked people are at risk as described; none to the horizon."""
         return np.zeros(0) if censoring == "administrative" else self.grid.starts
 
+    @property
+    def residuals_grow(self) -> float:
+        """More than in regressions: hazards are exponential in covariates.
+
+        Colon's patients with up to 33 positive nodes, public people of other ages: with 1 the clip left the slope of
+        nodes 1.3 and 1.8 standard errors (epsilon 1 and 3) from the ordinary one with 300,000 people.
+        """
+        return 4.0
+
     def likeness(self, *, censoring: str) -> str:
         """Return in what private people are taken to be as public ones, in words."""
         return FOLLOWED_TO_HORIZON if censoring == "administrative" else ALIKE_IN_FOLLOW_UP

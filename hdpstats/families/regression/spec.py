@@ -430,9 +430,9 @@ class RegressionSpec(RowSpec):
         return self.model_at(side.geometry), outcomes
 
     @property
-    def bounds_residuals(self) -> bool:
-        """Of a logistic model."""
-        return self.loss.coupled
+    def residuals_grow(self) -> float:
+        """Those of a logistic model do not."""
+        return 0.0 if self.loss.coupled else 1.0
 
     @property
     def outcome_notes(self) -> tuple[str, ...]:

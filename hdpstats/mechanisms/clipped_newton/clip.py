@@ -11,7 +11,7 @@ residual. With the information :math:`H_{xy} = -P(y | x)\, g\, (\nabla \log p)'`
 ``c`` the share of the information on slopes that is left. What the estimate is off by is a normal error with covariance
 :math:`(\tau u)^2 M M'`, :math:`M = (A + N)^{-1} N`. People whom public rows do not show count as there; their scores
 are taken to be as long as the row, times the root mean square of public scores over the length of their rows, and
-where the model does not bound residuals times :math:`(1 + d^2 |x|^2)^{1/2}`, ``d`` being :data:`GROWS`.
+where the model does not bound residuals times :math:`(1 + d^2 |x|^2)^{1/2}`, ``d`` being 1, in hazard models 4.
 
 **Where sums are asked for.** A sum is asked for beside the truth, and the distance hides a part of every slope, for
 which the allowance is larger (`hdpstats.mechanisms.clipped_newton.matching`).
@@ -46,14 +46,6 @@ from hdpstats.public.row_weights import SPARE, Allowance, Moved, UnseenPeople, m
 
 LEVEL = 0.95
 """The quantile of the shortest clip."""
-
-GROWS = 1.0
-"""By how many public ones residuals of unseen people may be larger, for each public standard deviation of distance.
-
-Free light chains of flchain, whose far people the clip cut by this rule without it: a slope was 3.8 and 3.0 (epsilon 1
-and 3) standard errors from the ordinary one with 300,000 people, with half of it 2.1 and 1.1, with it .2 and .0, for
-3 and 9 % of a standard error.
-"""
 
 MOST_TIMES = 2.0**40
 """The longest clip over the shortest, at most: 81 are tried."""
@@ -90,8 +82,8 @@ class Clipping:
         At which number of a row of ``unseen`` they begin.
     costs : tuple of float
         The shares of the rounds in what they cost together.
-    bounded : bool
-        Whether the model bounds residuals, as for a binary outcome.
+    grows : float
+        ``d``: how residuals of unseen people grow (`hdpstats.families.spec.LossSpec.residuals_grow`).
     """
 
     outcomes: Outcomes
@@ -103,7 +95,7 @@ class Clipping:
     blocks: Sequence[IntArray]
     first: int
     costs: tuple[float, ...]
-    bounded: bool
+    grows: float
 
     def chosen(self, sites: Sequence[tuple[int, float]]) -> Fraction:
         """Return the clip for ``sites`` of so many people, with noise of so many standard deviations per unit of it."""
@@ -129,7 +121,7 @@ class Clipping:
         weights = site_weights(people=people, noise=noise, variance=float(np.trace(tried.J[0])) / len(self.theta))
         information = float(np.mean(np.diag(tried.A[0])[self.own])) * float(np.dot(weights, people))
         of_sum = float(np.dot(np.square(weights), noise))
-        return Averaging(costs=self.costs, noise=of_sum / information**2, first=SCALE * self.unit)
+        return Averaging(costs=self.costs, noise=of_sum / information**2, first=SCALE * self.unit, slopes=self.own)
 
     def allowance(self, clip: Fraction, averaging: Averaging) -> Allowance:
         """Return what a clip, and where sums are asked for, may do to an estimate."""
@@ -199,7 +191,7 @@ class Clipping:
         X = self.unseen.X
         root = np.sqrt(float(chances @ np.sum(g**2, axis=1)) / X.shape[1])  # whitened rows have that mean square length
         length = np.linalg.norm(X, axis=1)
-        return np.asarray(root * length * (1.0 if self.bounded else np.hypot(1.0, GROWS * length)))
+        return np.asarray(root * length * np.hypot(1.0, self.grows * length))
 
     def _tried(self, clips: FloatArray) -> "_Tried":
         """Return what clips (k,) leave and move."""

@@ -12,25 +12,27 @@ two, public people tell. Where private people have the information :math:`H (I +
 to one that is off by as much for the average of the places. ``E`` is not known: its numbers are taken for independent,
 with mean 0 and variance :math:`m^2 / D`, ``m`` = :data:`MISSED`, so that about ``m`` of a distance is hidden along each
 coordinate; where rounds show more, by the regression of the :math:`e_t` on the :math:`\theta_t` along a coordinate
-``k`` less :data:`SURELY` standard errors by noise, that is :math:`m_k`. With the variance :math:`v_t` of what the noise
-of a round's sum adds to a coordinate, an average errs by
+``k`` less :data:`SURELY` standard errors by noise, that is :math:`m_k`. Between rounds ``E`` may differ by the share
+``m``. With the variance :math:`v_{tk}` of what the noise of a round's sum adds to a coordinate, an average errs by
 
-.. math:: \sum_t q_t^2 v_t + \frac{1}{D} \sum_k m_k^2 \Big(\sum_t q_t \Delta_{tk}\Big)^2, \qquad
+.. math:: \sum_t q_t^2 (v_{tk} + m^2 m_k^2 \Delta_{tk}^2) + m_k^2 \Big(\sum_t q_t \Delta_{tk}\Big)^2, \qquad
     \Delta_t = \theta_t - e_t,
 
-as the average of the estimates stands for the truth. That is least for :math:`q \propto \{\mathrm{diag}(v) +
-\tfrac{1}{D} \sum_k m_k^2 \Delta_k \Delta_k'\}^{-1} 1`. With few people or a small epsilon it is :math:`1 / v_t`, and
-nothing of the budget is lost on rounds that were asked far off. With many people it is the average whose estimate is
-where its sums were asked: where public people have half the information of private ones, rounds go from one side of it
-to the other. ``E`` is not the same at all distances: so of :math:`\sum_t |q_t| |\theta_t - \bar e|`, less what noise
-makes of it, the share ``m`` counts as an error where it is more than what was foreseen.
+as the average of the estimates stands for the truth. The shares make the sum over coordinates the least, each in units
+of the variance :math:`1 / \sum_t v_{tk}^{-1}` of its noise in an average by noise alone. With few people or a small
+epsilon they are as :math:`1 / v_t`, and nothing of the budget is lost on rounds that were asked far off. With many
+people it is the average whose estimate is where its sums were asked: where public people have half the information of
+private ones, rounds go from one side of it to the other. Of :math:`\sum_t |q_t| |\theta_t - \bar e|`, averaged over
+sites by information, less what noise makes of it, the share ``m`` counts as an error where it is more than what was
+foreseen.
 
 *Before a sum is asked for* distances are not known: the first round is asked ``d_1`` = .2 units from the truth along
 each coordinate, each later one at the estimate of those before,
 
 .. math:: d_t = m \sum_{s < t} q_s d_s \Big/ \sum_{s < t} q_s, \qquad q_t \propto 1 / \{v_t + (m d_t)^2\},
 
-and :math:`m \sum_t q_t d_t` is the standard deviation of what is hidden: a part of the allowance for the clip. For
+``v_t`` that of a slope with the mean information, and :math:`m \sum_t q_t d_t` is the standard deviation of what is
+hidden, as if all rounds hid a part of the same sign: a part of the allowance for the clip. For
 300,000 people and logistic slopes it is half of the sampling error; an average by noise alone hides twice that error,
 however many people there are.
 
@@ -89,7 +91,7 @@ from typing import final
 
 import numpy as np
 
-from hdpstats._base.typing import FloatArray
+from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.families.outcomes import Outcomes
 from hdpstats.inference.pooling import Pooling, pool
 from hdpstats.mechanisms.clipped_newton.expectations import (
@@ -114,7 +116,7 @@ TINY = 1e-300
 
 
 @final
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Averaging:
     """How the sums of rounds are averaged.
 
@@ -123,14 +125,16 @@ class Averaging:
     costs : tuple of float
         The shares of the rounds in what they cost, 1 in sum.
     noise : float
-        What the noise of all sites adds to the variance of a slope in an average by these.
+        What the noise of all sites that are asked is said to add to the variance of a slope in an average by these.
     first : float
         How far from the truth the first round is asked, along each coordinate.
+    slopes : (p,) int64
+        The coordinates whose errors are foreseen.
 
     Examples
     --------
     >>> for noise in (1.0, 1e-12):
-    ...     averaging = Averaging(costs=(0.1, 0.3, 0.6), noise=noise, first=0.2)
+    ...     averaging = Averaging(costs=(0.1, 0.3, 0.6), noise=noise, first=0.2, slopes=np.arange(2))
     ...     print([round(each, 3) for each in averaging.planned], round(averaging.hidden, 4))
     [0.1, 0.3, 0.6] 0.0083
     [0.002, 0.05, 0.948] 0.0022
@@ -139,6 +143,7 @@ class Averaging:
     costs: tuple[float, ...]
     noise: float
     first: float
+    slopes: IntArray
 
     @property
     def planned(self) -> tuple[float, ...]:
@@ -151,45 +156,6 @@ class Averaging:
         """The standard deviation of what distances are then said to hide of a coordinate."""
         return MISSED * float(np.dot(self.planned, self._foreseen[1]))
 
-    def missed(self, places: FloatArray, ends: FloatArray) -> FloatArray:
-        """Return which share of a distance the first rounds miss along each coordinate (D,), at least `MISSED`.
-
-        Parameters
-        ----------
-        places, ends
-            Where rounds were asked, and the estimates that they lead to (t, D).
-        """
-        costs = np.array(self.costs[: len(places)])
-        x, y = (each - np.average(each, axis=0, weights=costs) for each in (places, ends))
-        squares = np.maximum(costs @ x**2, TINY)
-        return np.maximum(MISSED, np.abs(costs @ (x * y)) / squares - SURELY * np.sqrt(self.noise / squares))
-
-    def shares(self, places: FloatArray, ends: FloatArray) -> FloatArray:
-        """Return the shares (t,) of the first rounds; see `missed`.
-
-        Public people who have half the information send the rounds from one side to the other:
-
-        >>> averaging = Averaging(costs=(0.1, 0.3, 0.6), noise=1e-6, first=0.2)
-        >>> averaging.shares(np.array([[0.3], [-0.3], [0.27]]), np.array([[-0.3], [0.27], [-0.25]])).round(2).tolist()
-        [0.07, 0.48, 0.45]
-        """
-        apart = self.missed(places, ends) * (places - ends)
-        errors = np.diag(self.noise / np.array(self.costs[: len(apart)])) + apart @ apart.T / apart.shape[1]
-        found = np.linalg.solve(errors, np.ones(len(apart)))
-        return np.asarray(found / np.sum(found))
-
-    def beside(self, places: FloatArray, ends: FloatArray) -> FloatArray:
-        """Return the variance (D,) of what distances hide, beyond what was foreseen; see `missed`.
-
-        >>> averaging = Averaging(costs=(0.5, 0.5), noise=1e-6, first=0.2)
-        >>> averaging.beside(np.array([[0.3], [-0.3]]), np.array([[-0.3], [0.3]])).round(4).tolist()
-        [0.0035]
-        """
-        shares = self.shares(places, ends)
-        distances = np.abs(shares) @ np.abs(places - shares @ ends)
-        by_noise = self.noise * float(np.sum(shares**2 / np.array(self.costs[: len(shares)])))
-        return np.maximum(0.0, MISSED**2 * (distances**2 - by_noise) - self.hidden**2)
-
     @property
     def _foreseen(self) -> tuple[list[float], list[float]]:
         """The weights of the rounds, and how far from the truth each is asked."""
@@ -199,6 +165,62 @@ class Averaging:
             distances.append(MISSED * float(np.average(distances, weights=weights)) if distances else self.first)
             weights.append(1.0 / (self.noise / cost + (MISSED * distances[-1]) ** 2))
         return weights, distances
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Led:
+    """Where the first rounds of a fit were asked, where each leads, and what its noise adds to the variance (t, D).
+
+    Examples
+    --------
+    Public people who have half the information send the rounds from one side to the other. With much noise that is
+    not seen:
+
+    >>> places, ends = np.array([[0.3], [-0.3], [0.27]]), np.array([[-0.3], [0.27], [-0.25]])
+    >>> costs = np.array([[0.1], [0.3], [0.6]])
+    >>> for noise in (1e-6, 1.0):
+    ...     led = Led(places=places, ends=ends, noise=noise / costs)
+    ...     print(led.missed.round(2).tolist(), led.shares.round(2).tolist())
+    [0.91] [0.21, 0.49, 0.3]
+    [0.2] [0.1, 0.3, 0.6]
+    """
+
+    places: FloatArray
+    ends: FloatArray
+    noise: FloatArray
+
+    def first(self, rounds: int) -> "Led":
+        """Return the first of these rounds."""
+        return Led(places=self.places[:rounds], ends=self.ends[:rounds], noise=self.noise[:rounds])
+
+    @property
+    def missed(self) -> FloatArray:
+        """Which share of a distance is missed along each coordinate (D,), at least `MISSED`.
+
+        It is the slope of ends on places, by inverse variances of noise. A place has the noise of the rounds before,
+        which makes for a slope of -1 where noise is as large as distances: then its standard error is large, too.
+        """
+        precisions = 1.0 / np.maximum(self.noise, TINY)
+        x, y = (each - np.average(each, axis=0, weights=precisions) for each in (self.places, self.ends))
+        squares = np.maximum(np.sum(precisions * x**2, axis=0), TINY)
+        slopes = np.abs(np.sum(precisions * x * y, axis=0)) / squares
+        return np.asarray(np.maximum(MISSED, slopes - SURELY / np.sqrt(squares)))
+
+    @property
+    def shares(self) -> FloatArray:
+        """The shares (t,) of the rounds in their average, 1 in sum."""
+        units = np.sqrt(np.sum(1.0 / np.maximum(self.noise, TINY), axis=0))
+        apart = self.missed * (self.places - self.ends) * units
+        errors = np.diag(np.sum(self.noise * units**2 + (MISSED * apart) ** 2, axis=1)) + apart @ apart.T
+        found = np.linalg.solve(errors, np.ones(len(apart)))
+        return np.asarray(found / np.sum(found))
+
+    @property
+    def distances(self) -> tuple[FloatArray, FloatArray]:
+        """How far from their average's estimate rounds were asked, on average (D,), and its variance by noise (D,)."""
+        shares = self.shares
+        return np.abs(shares) @ np.abs(self.places - shares @ self.ends), shares**2 @ self.noise
 
 
 @final
@@ -410,7 +432,7 @@ def settled(
     cohorts = list(raked) or [None] * len(sites)
     weights = weights_of(outcomes, fit, sites, clip=clip, raked=cohorts)
     theta, scales = max((site.answers for site in sites), key=len)[-1].theta, None
-    if averaging is not None and any(len(site.answers) > 1 for site in sites):
+    if averaging is not None and len(averaging.costs) > 1:
         sites, beside = _averaged(outcomes, theta, sites, weights, clip=clip, raked=cohorts, averaging=averaging)
         allowance = np.diag(beside) if allowance is None else allowance + np.diag(beside)
     apart = _apart(cohorts, [site.asked for site in sites], theta, clip=clip)
@@ -444,23 +466,28 @@ def _averaged(
     Each round leads from ``theta`` to an estimate of its own, by the sums of all sites that answered it. Beside the
     sites: the variance (D,) of what their distances hide, beyond what was foreseen.
     """
-    places: list[FloatArray] = []
-    ends: list[FloatArray] = []
+    of_rounds, D = [], len(theta)
     for t in range(max(len(site.answers) for site in sites)):
         there = [j for j, site in enumerate(sites) if len(site.answers) > t]
         alone = [replace(sites[j], answers=[sites[j].answers[t]]) for j in there]
-        parts = parts_of(
-            outcomes, theta, alone, [weights[j] for j in there], clip=clip, raked=[raked[j] for j in there]
-        )
-        places.append(alone[0].answers[0].theta)
-        ends.append(linearised(theta, parts, whole=outcomes.whole).theta)
-    found = []
-    for site in sites:
-        rounds = len(site.answers)
-        shares = averaging.shares(np.array(places[:rounds]), np.array(ends[:rounds])).tolist()
-        answers = [replace(each, weight=share) for each, share in zip(site.answers, shares, strict=True)]
+        people, w = [raked[j] for j in there], [weights[j] for j in there]
+        parts = parts_of(outcomes, theta, alone, w, clip=clip, raked=people)
+        end = linearised(theta, parts, whole=outcomes.whole)
+        noise = end.noise * np.sum(end.response**2, axis=1)
+        of_rounds.append((alone[0].answers[0].theta, end.theta, noise))
+    places, ends, noises = (np.array(each) for each in zip(*of_rounds, strict=True))
+    led = Led(places=places, ends=ends, noise=noises)
+    found, distances, by_noise, whole = [], np.zeros(D), np.zeros(D), 0.0
+    for site, weight, cohort in zip(sites, weights, raked, strict=True):
+        here = led.first(len(site.answers))
+        answers = [replace(each, weight=share) for each, share in zip(site.answers, here.shares.tolist(), strict=True)]
         found.append(replace(site, answers=answers))
-    return found, averaging.beside(np.array(places), np.array(ends))
+        information, (distance, variance) = weight * people_at(site, cohort), here.distances
+        distances, by_noise = distances + information * distance, by_noise + information * variance
+        whole += information
+    beside = MISSED**2 * ((distances / whole) ** 2 - by_noise / whole)
+    beside[averaging.slopes] -= averaging.hidden**2
+    return found, np.maximum(beside, 0.0)
 
 
 def match(

@@ -232,7 +232,8 @@ def answers_of(
 ) -> dict[str, SiteAnswers]:
     """Return what each site answered, in the order of the state: those that answered one round or more."""
     answers: dict[str, list[Answer]] = {name: [] for name in state.sites}
-    for queries, releases, share in zip(asked, answered, state.averaging.planned, strict=False):
+    shares = state.averaging.planned[: len(asked)]
+    for queries, releases, share in zip(asked, answered, shares, strict=True):
         for name, release in releases.items():
             at, total = np.array(queries[name].theta), np.array(release.total)
             answers[name].append(Answer(theta=at, total=total, noise_sd=release.noise_sd, weight=share))

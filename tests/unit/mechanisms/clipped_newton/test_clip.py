@@ -17,13 +17,14 @@ from hdpstats.mechanisms.score_sums import clipped
 from hdpstats.public.row_weights import UnseenPeople
 
 THETA = np.array([-0.5, 0.8])
+SLOPES = np.arange(3)
 RNG = np.random.default_rng(30)
 X = np.column_stack([np.ones(800), RNG.exponential(size=800) - 1.0])
 NOISE = 30.0
 """Standard deviations per unit of the clip: about those of epsilon .3."""
 
 
-ONCE = Averaging(costs=(1.0,), noise=1.0, first=0.0)
+ONCE = Averaging(costs=(1.0,), noise=1.0, first=0.0, slopes=SLOPES)
 """One round, asked at the truth."""
 
 
@@ -32,7 +33,7 @@ def binary(X=X):
 
 
 def clipping(**options):
-    given = {"apart": 0.15, "unit": 1.0, "unseen": None, "costs": (0.1, 0.3, 0.6), "bounded": True} | options
+    given = {"apart": 0.15, "unit": 1.0, "unseen": None, "costs": (0.1, 0.3, 0.6), "grows": 0.0} | options
     return Clipping(outcomes=binary(), theta=THETA, own=np.array([1]), blocks=[np.arange(2)], first=0, **given)
 
 
@@ -46,7 +47,7 @@ def test_the_clip_grows_until_it_cuts_nobody():
 def test_a_clip_reaches_far_people_whose_residuals_may_be_larger():
     """Where the model does not bound residuals they may grow by a public one for each standard deviation."""
     far = UnseenPeople(X=np.array([[1.0, 12.0]]), shares=np.array([1e-4]), farthest=12.0)
-    bounded, grown = (clipping(unseen=far, bounded=each) for each in (True, False))
+    bounded, grown = (clipping(unseen=far, grows=each) for each in (0.0, 1.0))
     g, _, chances = bounded._cells
     root = np.sqrt(float(chances @ np.sum(g**2, axis=1)) / 2.0)
     length = np.hypot(1.0, 12.0)

@@ -8,11 +8,12 @@ import pytest
 from hdpstats.families.outcomes import ListedOutcomes
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.clipped_newton.expectations import between_people, expected, root_of, score_quantile
-from hdpstats.mechanisms.clipped_newton.matching import MISSED, Averaging, match, settled
+from hdpstats.mechanisms.clipped_newton.matching import MISSED, Averaging, Led, match, settled
 from hdpstats.mechanisms.score_sums import Answer, SiteAnswers, clipped, site_weights
 from hdpstats.public.moments import PublicFit
 
 TRUTH = np.array([-0.5, 0.8, -0.4])
+SLOPES = np.arange(3)
 
 
 def people(rng, n):
@@ -302,12 +303,16 @@ def test_a_direction_without_information_ends_no_fit():
     assert root_of(broken) @ root_of(broken) == pytest.approx(np.diag([1.0, 0.0, 4.0]))
 
 
+COSTS = np.array([[0.1], [0.3], [0.6]])
+PLACES = np.array([[0.3, 0.1], [-0.1, 0.05], [0.02, -0.04]])
+
+
 def rounds_to(X_private, y, made, *, averaging):
     """Return estimates of a fit in three rounds without noise or clip: Newton's steps with public information."""
     places, answers = [TRUTH + np.array([0.2, -0.2, 0.2])], []
-    for cost in averaging.costs:
+    for cost in COSTS.ravel():
         scores = (1.0 / (1.0 + np.exp(-X_private @ places[-1])) - y)[:, None] * X_private
-        answers.append(Answer(theta=places[-1], total=scores.sum(axis=0), noise_sd=1.0, weight=cost))
+        answers.append(Answer(theta=places[-1], total=scores.sum(axis=0), noise_sd=1e-3 / cost**0.5, weight=cost))
         found = match(made, flat_fit(), [of(answers, len(y))], clip=1e3, averaging=averaging)
         places.append(found.private.theta)
     return found.private.theta, answers
@@ -324,77 +329,101 @@ def test_rounds_are_averaged_where_they_lead_to_the_place_they_were_asked_at(spr
         chance = 1.0 / (1.0 + np.exp(-X_private @ ordinary))
         H = (X_private * (chance * (1.0 - chance))[:, None]).T @ X_private
         ordinary = ordinary - np.linalg.solve(H, X_private.T @ (chance - y))
-    costs = (0.1, 0.3, 0.6)
-    near, answers = rounds_to(X_private, y, made, averaging=Averaging(costs=costs, noise=1e-12, first=0.2))
-    by_noise, _ = rounds_to(X_private, y, made, averaging=Averaging(costs=costs, noise=1e6, first=0.2))
+    averaging = Averaging(costs=(0.1, 0.3, 0.6), noise=1e-12, first=0.2, slopes=SLOPES)
+    near, answers = rounds_to(X_private, y, made, averaging=averaging)
+    by_noise, _ = rounds_to(X_private, y, made, averaging=None)
     last = match(made, flat_fit(), [of(answers[-1:], len(y))], clip=1e3).private.theta
     off = [np.max(np.abs(each - ordinary)) for each in (near, by_noise, last)]
     assert off[0] < 0.3 * min(off[1:])
     assert off[0] < 0.007
 
 
-AVERAGING = Averaging(costs=(0.1, 0.3, 0.6), noise=1e-3, first=0.2)
-
-
 def test_shares_of_rounds_make_noise_and_what_is_hidden_the_least():
-    places = np.array([[0.3, 0.1], [-0.1, 0.05], [0.02, -0.04]])
+    noise = np.array([1e-3, 4e-3]) / COSTS
+    led = Led(places=PLACES, ends=np.zeros((3, 2)), noise=noise)
 
     def error(shares):
-        noise = np.sum(np.square(shares) * AVERAGING.noise / np.array(AVERAGING.costs))
-        return noise + MISSED**2 / 2.0 * np.sum((shares @ places) ** 2)
+        of_rounds = shares**2 @ (noise + MISSED**4 * PLACES**2)
+        return np.sum((of_rounds + MISSED**2 * (shares @ PLACES) ** 2) / [1e-3, 4e-3])
 
-    found = AVERAGING.shares(places, np.zeros((3, 2)))
-    assert np.sum(found) == pytest.approx(1.0)
+    assert np.sum(led.shares) == pytest.approx(1.0)
     for step in np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]]):
-        assert error(found) < min(error(found + 1e-3 * step), error(found - 1e-3 * step))
-    assert AVERAGING.shares(places, places) == pytest.approx(np.array(AVERAGING.costs))
+        assert error(led.shares) < min(error(led.shares + 1e-3 * step), error(led.shares - 1e-3 * step))
+    assert replace(led, ends=PLACES).shares == pytest.approx(COSTS.ravel())
+    assert led.first(1).shares.tolist() == [1.0]
+
+
+def test_a_coordinate_of_much_noise_does_not_choose_the_shares_of_all():
+    """Where it leads is far from where it was asked, by noise alone."""
+    noise = np.array([1e-6, 1.0]) / COSTS
+    led = Led(places=0.001 * PLACES, ends=np.array([[0.0, 1.5], [0.0, -1.0], [0.0, 0.7]]), noise=noise)
+    assert led.missed == pytest.approx([MISSED, MISSED])
+    assert led.shares == pytest.approx(COSTS.ravel(), abs=0.02)
 
 
 def test_what_rounds_show_to_be_missed_counts_where_it_is_more_than_noise():
-    places = np.array([[0.3, 0.1], [-0.1, 0.05], [0.02, -0.04]])
-    ends = places * [-0.9, 0.1] + 0.5
-    sure, unsure = (replace(AVERAGING, noise=noise).missed(places, ends) for noise in (1e-12, 1.0))
-    assert sure == pytest.approx([0.9, MISSED], abs=1e-4)
-    assert unsure == pytest.approx([MISSED, MISSED])
+    ends = PLACES * [-0.9, 0.1] + 0.5
+    sure, some, unsure = (Led(places=PLACES, ends=ends, noise=each / COSTS + [0.0, 0.0]) for each in (1e-12, 1e-3, 1.0))
+    assert sure.missed == pytest.approx([0.9, MISSED], abs=1e-4)
+    assert unsure.missed == pytest.approx([MISSED, MISSED])
     # One standard error of a slope of one regressor, of noise with the variances 1e-3 / costs.
-    x, costs = places[:, 0], np.array(AVERAGING.costs)
+    x, costs = PLACES[:, 0], COSTS.ravel()
     square = np.sum(costs * (x - costs @ x) ** 2)
-    assert AVERAGING.missed(places, ends)[0] == pytest.approx(0.9 - 2.0 * np.sqrt(1e-3 / square))
+    assert some.missed[0] == pytest.approx(0.9 - 2.0 * np.sqrt(1e-3 / square))
+
+
+def answers_that_lead(made, places, ends, *, noise_sd=1e-3, n=3000):
+    """Return sums, asked at ``places``, that lead to ``ends``."""
+    return [
+        Answer(
+            theta=TRUTH + at,
+            total=n * expected(made, TRUTH + end, asked=[(TRUTH + at, 1.0)], clip=1e3).mean,
+            noise_sd=noise_sd / cost**0.5,
+            weight=cost,
+        )
+        for at, end, cost in zip(places, ends, COSTS.ravel(), strict=True)
+    ]
 
 
 def test_far_places_hide_more_than_was_foreseen_and_noise_does_not():
-    places = np.array([[0.3, 0.0], [-0.4, 0.0], [0.4, 0.0]])
+    made = binary(people(np.random.default_rng(13), 200))
+    places = np.array([[0.0, each, 0.0] for each in (0.06, -0.08, 0.08)])
     ends = -0.9 * places
-    exact = replace(AVERAGING, noise=1e-9)
-    distance = np.abs(exact.shares(places, ends)) @ np.abs(places - exact.shares(places, ends) @ ends)
-    assert exact.beside(places, ends) == pytest.approx([(MISSED * distance[0]) ** 2 - exact.hidden**2, 0.0], rel=1e-3)
-    assert exact.beside(places, ends)[0] > exact.hidden**2
-    assert not replace(AVERAGING, noise=1.0).beside(places, ends).any()
-    assert not exact.beside(0.01 * places, 0.01 * ends).any()
-    # A fit's errors have it; estimates are linear in distances to first order.
-    made, sums = binary(people(np.random.default_rng(13), 200)), []
-    places, ends = np.array([[0.0, each, 0.0] for each in (0.06, -0.08, 0.08)]), np.zeros((3, 3))
-    ends[:, 1] = -0.9 * places[:, 1]
-    for at, end in zip(places + TRUTH, ends + TRUTH, strict=True):
-        told = expected(made, end, asked=[(at, 1.0)], clip=1e3)
-        sums.append(Answer(theta=at, total=3000 * told.mean, noise_sd=1.0, weight=1.0))
-    with_it = match(made, flat_fit(), [of(sums, 3000)], clip=1e3, averaging=exact).private
-    assert exact.beside(places, ends)[1] > 1e-4
-    assert with_it.allowance[1, 1] == pytest.approx(exact.beside(places, ends)[1], rel=0.2)
-    assert np.trace(with_it.by_noise) > np.trace(with_it.allowance)
+
+    def allowed(answers, first=0.0, n=3000):
+        averaging = Averaging(costs=(0.1, 0.3, 0.6), noise=1e-12, first=first, slopes=SLOPES)
+        found = match(made, flat_fit(), [of(answers, n)], clip=1e3, averaging=averaging).private
+        assert found.by_noise - found.allowance == pytest.approx(
+            found.noise * found.response @ found.response.T, abs=1e-12
+        )
+        return np.diag(found.allowance)
+
+    exact = answers_that_lead(made, places, ends)
+    # About .08 from the estimate, which is near 0: the rounds go from one side to the other.
+    assert np.sqrt(allowed(exact)) == pytest.approx([0.0, MISSED * 0.078, 0.0], abs=0.002)
+    foreseen = Averaging(costs=(0.1, 0.3, 0.6), noise=1e-12, first=0.2, slopes=SLOPES).hidden
+    assert allowed(exact, first=0.2)[1] == pytest.approx(allowed(exact)[1] - foreseen**2)
+    assert not allowed(exact, first=10.0).any()
+    assert not allowed(answers_that_lead(made, places, ends, noise_sd=1e3)).any()
+    # Where a fit ends after its first round, what that hides counts.
+    assert np.sqrt(allowed(exact[:1])) == pytest.approx([0.0, MISSED * 0.114, 0.0], abs=0.002)
 
 
 def test_sites_that_missed_rounds_are_averaged_over_those_that_they_answered():
-    rng = np.random.default_rng(9)
-    made, averaging = binary(people(rng, 300)), Averaging(costs=(0.1, 0.3, 0.6), noise=1e-6, first=0.2)
-    places = [TRUTH + 0.3, TRUTH - 0.1, TRUTH + 0.1]
-    sums = [3000 * expected(made, TRUTH, asked=[(at, 1.0)], clip=CLIP).mean for at in places]
-    given = [
-        Answer(theta=at, total=total, noise_sd=1.0, weight=cost)
-        for at, total, cost in zip(places, sums, averaging.costs, strict=True)
-    ]
-    found = settled(made, flat_fit(), [of(given, 3000), of(given[:2], 3000)], clip=CLIP, averaging=averaging)
-    whole, part = ([share for _, share in each.site.asked] for each in found.parts)
-    assert sum(whole) == pytest.approx(1.0)
-    assert part == pytest.approx(averaging.shares(np.array(places[:2]), np.array([TRUTH, TRUTH])).tolist(), rel=0.02)
+    made = binary(people(np.random.default_rng(9), 300))
+    averaging = Averaging(costs=(0.1, 0.3, 0.6), noise=1e-12, first=0.0, slopes=SLOPES)
+    places = np.array([[0.3, 0.3, 0.3], [-0.1, -0.1, -0.1], [0.1, 0.1, 0.1]])
+    given = answers_that_lead(made, places, 0.0 * places)
+    sites = [of(given, 3000), of(given[:2], 3000)]
+    found = settled(made, flat_fit(), sites, clip=1e3, averaging=averaging)
+    whole, part = (np.array([share for _, share in each.site.asked]) for each in found.parts)
+    assert [np.sum(whole), np.sum(part)] == pytest.approx([1.0, 1.0])
+    assert abs(whole @ places[:, 0]) < 0.01
+    assert abs(part @ places[:2, 0]) < 0.01
     assert found.private.theta == pytest.approx(TRUTH, abs=1e-6)
+    # A site that answered the first round alone hides more, and has half of the information.
+    first = settled(made, flat_fit(), [of(given, 3000), of(given[:1], 3000)], clip=1e3, averaging=averaging)
+    alone = settled(made, flat_fit(), [of(given[:1], 3000)], clip=1e3, averaging=averaging)
+    later = settled(made, flat_fit(), [of(given, 3000)], clip=1e3, averaging=averaging)
+    hidden = [np.sqrt(np.diag(each.private.allowance)) for each in (later, first, alone)]
+    assert hidden[1] == pytest.approx((hidden[0] + hidden[2]) / 2.0, rel=0.2)

@@ -16,6 +16,7 @@ from hdpstats.public.moments import PublicFit
 from hdpstats.public.row_weights import Allowance
 
 TRUTH = np.array([-0.5, 0.8, -0.4])
+SLOPES = np.arange(3)
 CLIP = 1.2
 
 
@@ -47,7 +48,7 @@ def planned(made, fit, sizes, *, noise_sd, costs=(1.0,), records_sd=0.0, raked=N
         outcomes=made,
         fit=fit,
         clip=Fraction(CLIP),
-        averaging=Averaging(costs=costs, noise=noise, first=0.2),
+        averaging=Averaging(costs=costs, noise=noise, first=0.2, slopes=SLOPES),
         allowance=Allowance(share=0.0, covariance=np.zeros((3, 3))),
         raked=raked or {},
         sites=sites,
