@@ -32,9 +32,9 @@ each coordinate, each later one at the estimate of those before,
 .. math:: d_t = m \sum_{s < t} q_s d_s \Big/ \sum_{s < t} q_s, \qquad q_t \propto 1 / \{v_t + (m d_t)^2\},
 
 ``v_t`` that of a slope with the mean information, and :math:`m \sum_t q_t d_t` is the standard deviation of what is
-hidden, as if all rounds hid a part of the same sign: a part of the allowance for the clip. For
-300,000 people and logistic slopes it is half of the sampling error; an average by noise alone hides twice that error,
-however many people there are.
+hidden, as if all rounds hid a part of the same sign: a part of the allowance for the clip. For 300,000 people and
+logistic slopes it is half of the sampling error; an average by noise alone hides twice that error, however many people
+there are.
 
 **Sites.** They are combined as :math:`\bar G = \sum_j w_j \bar G_j`. A person's averaged score has about the covariance
 ``c I`` in whitened coordinates and the information ``a I``, whatever the site, so that a site alone would estimate with
@@ -169,7 +169,7 @@ class Averaging:
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Led:
+class RoundEstimates:
     """Where the first rounds of a fit were asked, where each leads, and what its noise adds to the variance (t, D).
 
     Examples
@@ -180,8 +180,8 @@ class Led:
     >>> places, ends = np.array([[0.3], [-0.3], [0.27]]), np.array([[-0.3], [0.27], [-0.25]])
     >>> costs = np.array([[0.1], [0.3], [0.6]])
     >>> for noise in (1e-6, 1.0):
-    ...     led = Led(places=places, ends=ends, noise=noise / costs)
-    ...     print(led.missed.round(2).tolist(), led.shares.round(2).tolist())
+    ...     estimates = RoundEstimates(places=places, ends=ends, noise=noise / costs)
+    ...     print(estimates.missed.round(2).tolist(), estimates.shares.round(2).tolist())
     [0.91] [0.21, 0.49, 0.3]
     [0.2] [0.1, 0.3, 0.6]
     """
@@ -190,9 +190,9 @@ class Led:
     ends: FloatArray
     noise: FloatArray
 
-    def first(self, rounds: int) -> "Led":
+    def first(self, rounds: int) -> "RoundEstimates":
         """Return the first of these rounds."""
-        return Led(places=self.places[:rounds], ends=self.ends[:rounds], noise=self.noise[:rounds])
+        return RoundEstimates(places=self.places[:rounds], ends=self.ends[:rounds], noise=self.noise[:rounds])
 
     @property
     def missed(self) -> FloatArray:
@@ -476,10 +476,10 @@ def _averaged(
         noise = end.noise * np.sum(end.response**2, axis=1)
         of_rounds.append((alone[0].answers[0].theta, end.theta, noise))
     places, ends, noises = (np.array(each) for each in zip(*of_rounds, strict=True))
-    led = Led(places=places, ends=ends, noise=noises)
+    estimates = RoundEstimates(places=places, ends=ends, noise=noises)
     found, distances, by_noise, whole = [], np.zeros(D), np.zeros(D), 0.0
     for site, weight, cohort in zip(sites, weights, raked, strict=True):
-        here = led.first(len(site.answers))
+        here = estimates.first(len(site.answers))
         answers = [replace(each, weight=share) for each, share in zip(site.answers, here.shares.tolist(), strict=True)]
         found.append(replace(site, answers=answers))
         information, (distance, variance) = weight * people_at(site, cohort), here.distances

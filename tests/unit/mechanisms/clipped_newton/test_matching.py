@@ -8,7 +8,7 @@ import pytest
 from hdpstats.families.outcomes import ListedOutcomes
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.clipped_newton.expectations import between_people, expected, root_of, score_quantile
-from hdpstats.mechanisms.clipped_newton.matching import MISSED, Averaging, Led, match, settled
+from hdpstats.mechanisms.clipped_newton.matching import MISSED, Averaging, RoundEstimates, match, settled
 from hdpstats.mechanisms.score_sums import Answer, SiteAnswers, clipped, site_weights
 from hdpstats.public.moments import PublicFit
 
@@ -340,30 +340,34 @@ def test_rounds_are_averaged_where_they_lead_to_the_place_they_were_asked_at(spr
 
 def test_shares_of_rounds_make_noise_and_what_is_hidden_the_least():
     noise = np.array([1e-3, 4e-3]) / COSTS
-    led = Led(places=PLACES, ends=np.zeros((3, 2)), noise=noise)
+    estimates = RoundEstimates(places=PLACES, ends=np.zeros((3, 2)), noise=noise)
 
     def error(shares):
         of_rounds = shares**2 @ (noise + MISSED**4 * PLACES**2)
         return np.sum((of_rounds + MISSED**2 * (shares @ PLACES) ** 2) / [1e-3, 4e-3])
 
-    assert np.sum(led.shares) == pytest.approx(1.0)
+    assert np.sum(estimates.shares) == pytest.approx(1.0)
     for step in np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]]):
-        assert error(led.shares) < min(error(led.shares + 1e-3 * step), error(led.shares - 1e-3 * step))
-    assert replace(led, ends=PLACES).shares == pytest.approx(COSTS.ravel())
-    assert led.first(1).shares.tolist() == [1.0]
+        assert error(estimates.shares) < min(
+            error(estimates.shares + 1e-3 * step), error(estimates.shares - 1e-3 * step)
+        )
+    assert replace(estimates, ends=PLACES).shares == pytest.approx(COSTS.ravel())
+    assert estimates.first(1).shares.tolist() == [1.0]
 
 
 def test_a_coordinate_of_much_noise_does_not_choose_the_shares_of_all():
     """Where it leads is far from where it was asked, by noise alone."""
     noise = np.array([1e-6, 1.0]) / COSTS
-    led = Led(places=0.001 * PLACES, ends=np.array([[0.0, 1.5], [0.0, -1.0], [0.0, 0.7]]), noise=noise)
-    assert led.missed == pytest.approx([MISSED, MISSED])
-    assert led.shares == pytest.approx(COSTS.ravel(), abs=0.02)
+    estimates = RoundEstimates(places=0.001 * PLACES, ends=np.array([[0.0, 1.5], [0.0, -1.0], [0.0, 0.7]]), noise=noise)
+    assert estimates.missed == pytest.approx([MISSED, MISSED])
+    assert estimates.shares == pytest.approx(COSTS.ravel(), abs=0.02)
 
 
 def test_what_rounds_show_to_be_missed_counts_where_it_is_more_than_noise():
     ends = PLACES * [-0.9, 0.1] + 0.5
-    sure, some, unsure = (Led(places=PLACES, ends=ends, noise=each / COSTS + [0.0, 0.0]) for each in (1e-12, 1e-3, 1.0))
+    sure, some, unsure = (
+        RoundEstimates(places=PLACES, ends=ends, noise=each / COSTS * np.ones(2)) for each in (1e-12, 1e-3, 1.0)
+    )
     assert sure.missed == pytest.approx([0.9, MISSED], abs=1e-4)
     assert unsure.missed == pytest.approx([MISSED, MISSED])
     # One standard error of a slope of one regressor, of noise with the variances 1e-3 / costs.
