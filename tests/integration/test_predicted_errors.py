@@ -221,7 +221,7 @@ def test_hazards_take_rounds_with_a_delta():
 
 
 def test_the_noise_of_a_protected_number_is_planned_for(monkeypatch):
-    monkeypatch.setattr(Clipping, "allowance", lambda self, _: Allowance(share=0.0, covariance=np.zeros((5, 5))))
+    monkeypatch.setattr(Clipping, "allowance", lambda self, *_: Allowance(share=0.0, covariance=np.zeros((5, 5))))
     rounds = hdp.mechanisms.ClippedNewton(clip_quantile=0.95)
     open_, protected = (
         model_of(ONE, **options).plan(1.0, delta=1e-6, mechanism=rounds, n=3000).frame
