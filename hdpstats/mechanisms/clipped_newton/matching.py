@@ -170,7 +170,14 @@ class Averaging:
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class RoundEstimates:
-    """Where the first rounds of a fit were asked, where each leads, and what its noise adds to the variance (t, D).
+    """The first rounds of a fit.
+
+    Attributes
+    ----------
+    places, ends : (t, D) float64
+        Where each round was asked, and the estimate that its sums lead to.
+    noise : (t, D) float64
+        What its noise adds to the variance of that estimate.
 
     Examples
     --------
