@@ -221,6 +221,11 @@ class ModelSpec(ABC):
         """What predicted errors rest on, in words."""
 
     @property
+    def unknown_sd(self) -> float | None:
+        """What standard errors take for the standard deviation of residuals where nothing tells it; None elsewhere."""
+        return None
+
+    @property
     def classical(self) -> str:
         """How public rows alone are fitted, in words."""
         return "maximum likelihood on public rows"

@@ -51,6 +51,8 @@ class PredictorLoss(ABC):
         Whether standard errors take ``l''`` and ``l'^2`` from outcomes of public rows, not from a model.
     modelled : bool
         Whether `typical` is what a model says, or a bound on the safe side, so that standard errors may rest on it.
+    bounds_variance : bool
+        Whether the variance of an outcome in `typical` and ``meat`` is no model's, but the largest in its range.
     link : str
         The link as R calls it: what makes a linear predictor of the outcome's mean.
     counts : str
@@ -95,6 +97,7 @@ class PredictorLoss(ABC):
     coupled: bool = False
     robust: bool = True
     modelled: bool = False
+    bounds_variance: bool = False
     link: str = "identity"
     counts: str = ""
     by_residuals: bool = False

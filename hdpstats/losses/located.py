@@ -173,6 +173,7 @@ class BoundedSquares(Located):
     lipschitz: Fraction = field(init=False)
     smoothness = Fraction(1)
     modelled = True
+    bounds_variance = True
     by_residuals = True
 
     def __post_init__(self) -> None:

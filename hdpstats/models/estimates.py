@@ -20,6 +20,7 @@ Everything is post-processing of a release and of public rows; what is assumed o
 function near the quantile, and no more.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, final
@@ -33,7 +34,7 @@ from hdpstats.inference import draws
 from hdpstats.inference.combination import InformedPoint, ReleasedPoint, scalar_weight, shares, weighted
 from hdpstats.inference.information import Information, PublicInformation, ReleasedInformation, added, released_hessian
 from hdpstats.inference.other_correlations import correlations_note
-from hdpstats.inference.released_sandwich import SandwichInformation, with_sandwich
+from hdpstats.inference.released_sandwich import SMALLEST, SandwichInformation, with_sandwich
 from hdpstats.inference.sandwich import (
     CLEARLY,
     DRAWS,
@@ -61,6 +62,16 @@ HIDDEN = "Noise hides private people's own Hessians and squared scores for the m
 RELEASED = (
     "Standard errors rest on noisy sums of private people's own Hessians and squared scores, and on public rows as far "
     "as noise hides these."
+)
+UNKNOWN_SD = (
+    "Nothing public tells how large residuals are: standard errors take them to have the largest standard deviation "
+    "within the outcome's declared range, {sd:.3g}. If it is {smaller:.3g}, standard errors and intervals are 5 times "
+    "as wide as they need be. Public rows with the outcome tell it; narrower declared bounds help."
+)
+SD_FROM = (
+    "Nothing public tells how large residuals are, and released squared scores do only from a standard deviation of "
+    "about {least:.3g} on: if it is smaller, standard errors and intervals are wider than they need be. Public rows "
+    "with the outcome tell it."
 )
 UNCLEAR = "The noisy Hessian of se_share is too small against its noise. "
 UNCLEAR_SOMEWHERE = "At some sites the noisy Hessian of se_share is too small against its noise. "
@@ -454,9 +465,36 @@ def is_plain(public: WhitenedPublic) -> bool:
 
 def as_continuous(found: Estimates) -> Estimates:
     """Return estimates of a quantile of ties with a note that their errors take the outcome for continuous."""
+    return _noted(found, AS_CONTINUOUS)
+
+
+def with_unknown_sd(found: Estimates, sd: float | None) -> Estimates:
+    """Return estimates with words on the standard deviation of residuals that errors take where nothing tells it.
+
+    ``sd`` is the largest there is; None where something tells it. Where private people's own squared scores were
+    released they tell it down to `SMALLEST` of the variance.
+    """
+    if sd is None or bool(np.isnan(found.private_only.sampling).all()):
+        return found
+    if (found.private_only.note or "").startswith(RELEASED):
+        return _noted(found, SD_FROM.format(least=math.sqrt(SMALLEST) * sd))
+    return _noted(found, unknown_sd_words(sd))
+
+
+def unknown_sd_words(sd: float) -> str:
+    """Return what standard errors assume of residuals of which only the range is known, of standard deviation ``sd``.
+
+    >>> unknown_sd_words(5.0)[-47:]
+    'outcome tell it; narrower declared bounds help.'
+    """
+    return UNKNOWN_SD.format(sd=sd, smaller=sd / 5.0)
+
+
+def _noted(found: Estimates, words: str) -> Estimates:
+    """Return estimates with more words in their notes, those of single sites aside."""
 
     def noted(each: Estimate) -> Estimate:
-        return replace(each, note=AS_CONTINUOUS if each.note is None else f"{each.note} {AS_CONTINUOUS}")
+        return replace(each, note=words if each.note is None else f"{each.note} {words}")
 
     return replace(
         found,

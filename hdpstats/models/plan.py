@@ -32,6 +32,7 @@ from hdpstats._base.validation import real
 from hdpstats.display import element, grid, notes, number, page
 from hdpstats.families.spec import FROM_SCHEMA, ModelSpec
 from hdpstats.mechanisms.registry import BY_NAME
+from hdpstats.models.estimates import unknown_sd_words
 from hdpstats.models.fit_mechanism import Prediction
 from hdpstats.models.request import FitRequest
 from hdpstats.privacy.budget import LARGEST_SENSIBLE_EPSILON
@@ -454,7 +455,8 @@ def _assumption(spec: ModelSpec, predictions: Sequence[Prediction]) -> str:
     """Return what predictions rest on, in words."""
     described = all(found.described for found in predictions)
     words = AS_DESCRIBED if spec.assumption == FROM_SCHEMA and described else spec.assumption
-    return words if spec.few_public is None else f"{words} {spec.few_public}"
+    unknown = None if spec.unknown_sd is None else unknown_sd_words(spec.unknown_sd)
+    return " ".join(each for each in (words, spec.few_public, unknown) if each)
 
 
 def _share(found: Prediction) -> float:

@@ -43,6 +43,7 @@ from hdpstats.models.estimates import (
     planned,
     tied_quantile,
     unknown_alone,
+    with_unknown_sd,
 )
 from hdpstats.models.fit_mechanism import FitMechanism, Prediction
 from hdpstats.models.hessian_share import PointOptions, curvature_is_known, plan_standard_errors
@@ -192,7 +193,7 @@ class PointMechanism(FitMechanism):
         if isinstance(public, WhitenedPublic) and has_steps(public):
             covered = len(parts) == 1 and is_plain(public)
             found = tied_quantile(found, parts[0], public, T=T) if covered else as_continuous(found)
-        found = found.moved(spec.origin)
+        found = with_unknown_sd(found, spec.unknown_sd).moved(spec.origin)
         facts = spec.facts(
             self._method(first, whitened=spec.public is not None, few=spec.study.public is not None, sites=len(parts)),
             records=sum(part.records for part in parts),

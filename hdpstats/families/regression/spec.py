@@ -302,6 +302,15 @@ class RegressionSpec(RowSpec):
         return f"the {self.loss.name} loss" if self.overlap is None else "people weighted by a propensity model"
 
     @property
+    def unknown_sd(self) -> float | None:
+        """Half the declared range of least squares, without public rows with the outcome, in the outcome's unit."""
+        if not self.loss.bounds_variance or self.overlap is not None:
+            return None
+        if isinstance(self.public, WhitenedPublic) and self.public.y is not None:
+            return None
+        return self.response.scale * (self.response.upper - self.response.lower) / 2.0
+
+    @property
     def releases_sandwich(self) -> bool:
         """Yes, where public rows say how large private people's parts are, of people with several rows by outcomes."""
         return isinstance(self.public, WhitenedPublic) and (self.several is None or self.public.known)

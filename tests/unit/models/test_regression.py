@@ -491,6 +491,33 @@ def test_public_rows_on_a_line_tell_no_curvature_of_a_quantile_and_a_fit_is_not_
     assert "whose residuals vary" in result.estimate.note
 
 
+UNKNOWN = "standard errors take them to have the largest standard deviation within the outcome's declared range, 25. If"
+
+
+def test_least_squares_say_that_only_the_range_tells_how_large_residuals_are() -> None:
+    alone = hdpf.linear("y ~ x + g", study(), offset="o")
+    assert UNKNOWN in alone.fit(3.0).estimate.note
+    assert UNKNOWN in str(alone.plan(epsilon=[3.0]))
+    assert UNKNOWN in hdpf.linear("y ~ x + g", study(public=rows(30, 1)), offset="o").fit(3.0).estimate.note
+    assert "Nothing public" not in alone.fit(3.0, se_share=0).estimate.note
+
+    of_covariates = hdpf.linear("y ~ x + g", study(public=rows(400, 1).drop(columns="y")), offset="o")
+    assert UNKNOWN in str(of_covariates.plan(epsilon=[3.0]))
+    assert UNKNOWN in of_covariates.fit(3.0, describe=False).estimate.note
+    told = of_covariates.fit(LARGE, allow_large_epsilon=True).estimate.note
+    assert "released squared scores do only from a standard deviation of about 7.91 on" in told
+
+
+def test_nothing_is_said_of_residuals_where_public_outcomes_or_a_model_tell_their_size() -> None:
+    for model in (
+        hdpf.linear("y ~ x + g", study(public=rows(400, 1)), offset="o"),
+        hdpf.logit("b ~ x", study()),
+        hdpf.poisson("k ~ x", study()),
+    ):
+        assert "Nothing public" not in (model.fit(30.0).estimate.note or "")
+        assert "Nothing public" not in str(model.plan(epsilon=[3.0]))
+
+
 def test_poisson_and_multinomial_are_m_estimators_with_a_fixed_loss() -> None:
     data = hdp.Study(public=rows(400, 1), schema=SCHEMA)
     for short, long in (
