@@ -221,9 +221,18 @@ class ModelSpec(ABC):
         """What predicted errors rest on, in words."""
 
     @property
-    def unknown_sd(self) -> float | None:
-        """What standard errors take for the standard deviation of residuals where nothing tells it; None elsewhere."""
+    def largest_sd(self) -> float | None:
+        """The largest standard deviation that residuals can have, where nothing public tells it; None elsewhere."""
         return None
+
+    @property
+    def describes_outcome(self) -> bool:
+        """Whether a fit asks how much the outcome varies, as nothing public tells it."""
+        return False
+
+    def with_residual_sd(self, sd: float) -> Self:  # noqa: ARG002
+        """Return the model with another standard deviation of residuals for errors, where these rest on one."""
+        return self
 
     @property
     def classical(self) -> str:

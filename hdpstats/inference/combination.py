@@ -145,6 +145,8 @@ class ReleasedPoint:
         The noise of the release.
     public : PublicSide or None
         The public side at the query's radius and cap.
+    stand_in : PublicSide or None
+        Rows in its place, with which released squared scores are read where there is none.
     records : int
         How many people the site has who count, as far as is publicly known.
     records_sd : float
@@ -164,6 +166,7 @@ class ReleasedPoint:
     curvature: float
     records_sd: float = 0.0
     cohort: CohortMoments | None = None
+    stand_in: PublicSide | None = None
 
     @property
     def theta(self) -> FloatArray:

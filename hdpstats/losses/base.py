@@ -117,7 +117,8 @@ class PredictorLoss(ABC):
     def made(cls, parameters: tuple[float, ...], table: Table, *, lower: float, upper: float) -> Self:
         """Return the loss of a query, for outcomes within [lower, upper]; ArgumentError where its numbers are none."""
         given = {"lower": lower, "upper": upper, "table": table} | dict(zip(cls.parameters, parameters, strict=True))
-        return cls(**{each.name: given[each.name] for each in fields(cls) if each.init} if is_dataclass(cls) else {})
+        known = [each.name for each in fields(cls) if each.init and each.name in given] if is_dataclass(cls) else []
+        return cls(**{name: given[name] for name in known})
 
     @staticmethod
     def mean(eta: FloatArray) -> FloatArray:

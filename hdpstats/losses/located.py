@@ -162,7 +162,8 @@ class BoundedSquares(Located):
     linearly.
 
     *Standard errors without public outcomes*: an outcome in [a, b] of mean ``eta`` has a variance of at most
-    ``(b - eta)(eta - a) <= (b - a)^2 / 4`` (Bhatia and Davis 2000): `typical` and ``meat`` are that bound.
+    ``(b - eta)(eta - a) <= (b - a)^2 / 4`` (Bhatia and Davis 2000): `typical` and ``meat`` are that bound, or
+    ``variance`` where that is smaller, which errors take for the variance about every mean.
     """
 
     name = "squares"
@@ -170,6 +171,7 @@ class BoundedSquares(Located):
     regression = "Linear regression"
     lower: float
     upper: float
+    variance: float = math.inf
     lipschitz: Fraction = field(init=False)
     smoothness = Fraction(1)
     modelled = True
@@ -187,8 +189,8 @@ class BoundedSquares(Located):
 
     @property
     def meat(self) -> float:  # type: ignore[override]
-        """``(b - a)^2 / 4``."""
-        return (self.upper - self.lower) ** 2 / 4.0
+        """``(b - a)^2 / 4``, or the variance that is taken."""
+        return min((self.upper - self.lower) ** 2 / 4.0, self.variance)
 
     @property
     def plain(self) -> "BoundedSquares":
@@ -213,9 +215,10 @@ class BoundedSquares(Located):
         return np.asarray(((eta >= self.lower) & (eta <= self.upper)) * np.ones_like(y), dtype=np.float64)
 
     def typical(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the curvature and the largest variance that outcomes of this mean can have."""
+        """Return the curvature and the largest variance that outcomes of this mean can have, or are taken to have."""
         cut = np.clip(eta, self.lower, self.upper)
-        return self.curvature(eta, np.zeros_like(eta)), np.asarray((self.upper - cut) * (cut - self.lower))
+        largest = np.minimum((self.upper - cut) * (cut - self.lower), self.variance)
+        return self.curvature(eta, np.zeros_like(eta)), np.asarray(largest)
 
 
 @final

@@ -48,6 +48,7 @@ from hdpstats.inference.sandwich import (
     undetermined,
 )
 from hdpstats.losses import SmoothedQuantile
+from hdpstats.models.own_description import MARGIN, ResidualSd
 from hdpstats.public.moments import Moments, PublicFit, PublicSide
 from hdpstats.raking.curvature import rakeable
 from hdpstats.raking.information import UNUSABLE, RakedInformation, raked_information
@@ -63,10 +64,24 @@ RELEASED = (
     "Standard errors rest on noisy sums of private people's own Hessians and squared scores, and on public rows as far "
     "as noise hides these."
 )
+RELEASED_ALONE = (
+    "Standard errors rest on noisy sums of private people's own Hessians and squared scores; as far as noise hides "
+    "these, what follows counts."
+)
 UNKNOWN_SD = (
-    "Nothing public tells how large residuals are: standard errors take them to have the largest standard deviation "
-    "within the outcome's declared range, {sd:.3g}. If it is {smaller:.3g}, standard errors and intervals are 5 times "
-    "as wide as they need be. Public rows with the outcome tell it; narrower declared bounds help."
+    "Nothing tells how large residuals are: standard errors take them to have the largest standard deviation within "
+    "the outcome's declared range, {sd:.3g}. If it is {smaller:.3g}, standard errors and intervals are 5 times as wide "
+    "as they need be. Public rows with the outcome tell it; narrower declared bounds help."
+)
+GUESSED_SD = (
+    "Nothing tells yet how large residuals are: predictions take a standard deviation of {sd:.3g}. A fit describes its "
+    "own outcomes and takes what they tell. Sampling errors are in proportion to it, and at most {ratio:.2g} times as "
+    "large."
+)
+DESCRIBED_SD = (
+    "Standard errors take residuals to have a standard deviation of {sd:.3g} at all covariates: the described one of "
+    "the outcome, its variance times {margin:g}. They are too wide where covariates tell much of the outcome, and may "
+    "be too small for a covariate with which residuals vary much more. Public rows with the outcome tell it."
 )
 SD_FROM = (
     "Nothing public tells how large residuals are, and released squared scores do only from a standard deviation of "
@@ -319,10 +334,14 @@ def _read(parts: Sequence[ReleasedPoint], *, meat: float | None, raked: bool) ->
 
 def _with_sandwich(part: ReleasedPoint, read: _Read | None) -> _Read | None:
     """Return what is known of a site with the Hessians and squared scores that it released, where it did."""
-    if read is None or part.public is None or part.release.sandwich is None:
+    side = part.public or part.stand_in
+    if read is None or side is None or part.release.sandwich is None:
         return read
-    known = with_sandwich(read.information, part.public, part.query, part.release, records=part.records)
+    completed = part.public is not None
+    known = with_sandwich(read.information, side, part.query, part.release, records=part.records, completed=completed)
     hidden = isinstance(known, SandwichInformation) and known.hidden
+    if not completed:
+        return _Read(information=known, note=HIDDEN if hidden else RELEASED_ALONE)
     return _Read(information=known, note=f"{HIDDEN} {read.note}" if hidden else RELEASED)
 
 
@@ -468,26 +487,25 @@ def as_continuous(found: Estimates) -> Estimates:
     return _noted(found, AS_CONTINUOUS)
 
 
-def with_unknown_sd(found: Estimates, sd: float | None) -> Estimates:
-    """Return estimates with words on the standard deviation of residuals that errors take where nothing tells it.
+def with_residual_sd(found: Estimates, taken: ResidualSd | None) -> Estimates:
+    """Return estimates with words on the standard deviation of residuals that errors take where no public row tells it.
 
-    ``sd`` is the largest there is; None where something tells it. Where private people's own squared scores were
-    released they tell it down to `SMALLEST` of the variance.
+    Where private people's own squared scores were released they tell it, down to `SMALLEST` of the largest variance.
     """
-    if sd is None or bool(np.isnan(found.private_only.sampling).all()):
+    if taken is None or bool(np.isnan(found.private_only.sampling).all()):
         return found
     if (found.private_only.note or "").startswith(RELEASED):
-        return _noted(found, SD_FROM.format(least=math.sqrt(SMALLEST) * sd))
-    return _noted(found, unknown_sd_words(sd))
+        return _noted(found, SD_FROM.format(least=math.sqrt(SMALLEST) * taken.largest))
+    return _noted(found, residual_sd_words(taken))
 
 
-def unknown_sd_words(sd: float) -> str:
-    """Return what standard errors assume of residuals of which only the range is known, of standard deviation ``sd``.
-
-    >>> unknown_sd_words(5.0)[-47:]
-    'outcome tell it; narrower declared bounds help.'
-    """
-    return UNKNOWN_SD.format(sd=sd, smaller=sd / 5.0)
+def residual_sd_words(taken: ResidualSd) -> str:
+    """Return what standard errors assume of residuals, of which public rows tell nothing."""
+    if taken.unknown:
+        return UNKNOWN_SD.format(sd=taken.largest, smaller=taken.largest / 5.0)
+    if not taken.described:
+        return GUESSED_SD.format(sd=taken.value, ratio=taken.largest / taken.value)
+    return DESCRIBED_SD.format(sd=taken.value, margin=MARGIN)
 
 
 def _noted(found: Estimates, words: str) -> Estimates:

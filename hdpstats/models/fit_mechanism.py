@@ -15,6 +15,7 @@ from typing import Any, final
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference.sandwich import PredictedErrors
+from hdpstats.models.own_description import ResidualSd
 from hdpstats.models.request import FitRequest
 from hdpstats.models.site_records import SiteRecords
 from hdpstats.records.query import MechanismOptions
@@ -31,8 +32,9 @@ class Prediction:
     yet; ``sites`` is what is known of each site's people before; ``unlike`` (p,) are standard
     deviations of what is not reported: what private people who are unlike public ones may do to an estimate;
     ``for_sandwich`` is the largest share of what is left of a site's epsilon for its people's own Hessians and squared
-    scores; ``unknown`` are the numbers of coefficients that public facts predict the estimate from private people alone
-    not to have.
+    scores, ``for_hessian`` that for a noisy Hessian, where the query says it; ``unknown`` are the numbers of
+    coefficients that public facts predict the estimate from private people alone not to have; ``residual_sd`` is what
+    errors take for the standard deviation of residuals that no public row tells.
     """
 
     mechanism: MechanismOptions
@@ -44,7 +46,9 @@ class Prediction:
     sites: Mapping[str, SiteRecords] = field(default_factory=dict)
     unlike: FloatArray | None = None
     for_sandwich: Fraction = Fraction(0)
+    for_hessian: Fraction = Fraction(0)
     unknown: tuple[int, ...] = ()
+    residual_sd: ResidualSd | None = None
 
 
 class FitMechanism(ABC):

@@ -27,10 +27,10 @@ from hdpstats.mechanisms.description import (
 )
 from hdpstats.mechanisms.description.blocks import expected_numbers, numbers_of, public_people
 from hdpstats.mechanisms.description.moments import moments_of, people_of
-from hdpstats.mechanisms.description.request import averaged_columns, averaged_rows, described_pairs
+from hdpstats.mechanisms.description.request import averaged_columns, averaged_rows, described_columns, described_pairs
 from hdpstats.mechanisms.description.site import prepare
 from hdpstats.privacy.budget import Spend
-from hdpstats.records.averages import CohortMoments
+from hdpstats.records.averages import CohortMoments, MomentKind
 
 LEAST_AVERAGES, MOST_AVERAGES = Fraction(1, 50), Fraction(3, 20)
 """Bounds of the part of epsilon that is spent on averages of a fit's own people."""
@@ -61,6 +61,17 @@ MOST_TIMES: Final = 8
 """Times after which a fit asks for shares of people at risk."""
 
 
+MARGIN: Final = 1.5
+"""How many times the outcome's variance errors take for that of residuals.
+
+Of four linear fits to real people robust standard errors were .94 to 1.79 times those that take residuals to vary
+alike, and residuals had .46 to .93 of the outcome's variance.
+"""
+
+PARTS: Final = 6.0
+"""Where nothing tells how much an outcome varies: its declared range, in standard deviations, that is reckoned with."""
+
+
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SiteDescription:
@@ -78,6 +89,19 @@ class SiteDescription:
         if self.query.weights is not None or self.query.is_of_fit:
             return None
         return people_of(numbers_of(self.query, [self.release], 0))
+
+    def variance(self, column: str, people: tuple[float, float]) -> tuple[float, float] | None:
+        """Return the variance of a described column and the standard deviation of the noise in it; else None."""
+        if column not in {each.name for each in self.query.columns} or self.query.rows is not None:
+            return None
+        moments = moments_of(
+            numbers_of(self.query, [self.release], 0),
+            variables=(column,),
+            people=people if self.query.leading == 0 else None,
+            counted=people,
+            sha256=self.release.sha256,
+        )
+        return variance_of(moments)
 
     def moments(self, spec: ModelSpec, people: tuple[float, float]) -> CohortMoments | None:
         """Return the averages of a model's variables; None where the model has no use for them.
@@ -99,6 +123,24 @@ class SiteDescription:
             counted=people,
             sha256=self.release.sha256,
         )
+
+
+def variance_of(moments: CohortMoments) -> tuple[float, float] | None:
+    r"""Return the variance of the one variable that averages are of, and the standard deviation of the noise in it.
+
+    That of a number is :math:`E(u - c)^2 - (E u - c)^2`, with noise of the standard deviation
+    :math:`\sqrt{\sigma_2^2 + 4 (E u - c)^2 \sigma_1^2}`; that of a share ``p (1 - p)``. None where it is of neither.
+    """
+    kinds = {each.what: each for each in moments.moments}
+    if set(kinds) == {MomentKind.SHARE} and len(moments.moments) == 1:
+        share = kinds[MomentKind.SHARE]
+        p = min(max(share.value, 0.0), 1.0)
+        return p * (1.0 - p), abs(1.0 - 2.0 * p) * share.noise_sd
+    if set(kinds) != {MomentKind.MEAN, MomentKind.SQUARE}:
+        return None
+    mean, square = kinds[MomentKind.MEAN], kinds[MomentKind.SQUARE]
+    away = mean.value - square.centre
+    return square.value - away**2, math.hypot(square.noise_sd, 2.0 * away * mean.noise_sd)
 
 
 @final
@@ -285,6 +327,81 @@ def own_description(spec: ModelSpec) -> OwnDescription | None:
         pairs=None if rows is not None else described_pairs(spec.study.schema, columns, public, most=MOST_PAIRS),
         rows=rows,
     )
+
+
+def outcome_description(spec: ModelSpec) -> OwnDescription | None:
+    """Return what a fit would ask of its own people's outcomes; None where these are of no use to errors.
+
+    They are where nothing public tells how large residuals are. Noise is to be small beside the variance of an outcome
+    with a standard deviation of a `PARTS`-th of its declared range.
+    """
+    if not spec.describes_outcome:
+        return None
+    columns = described_columns(spec.study.schema, spec.outcome, None, cells=0)
+    wanted = AveragedVariables(variables=spec.outcome)
+    return OwnDescription(spec=spec, wanted=wanted, columns=columns, range_of_one=PARTS**2 / 4.0, after=())
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ResidualSd:
+    """The standard deviation of residuals that errors take where nothing public tells it, in the outcome's unit.
+
+    Attributes
+    ----------
+    value, largest : float
+        It, and half the declared range, the largest there is.
+    described : bool
+        Whether it is of descriptions of outcomes at all sites.
+    """
+
+    value: float
+    largest: float
+    described: bool
+
+    @property
+    def unknown(self) -> bool:
+        """Whether it is the largest there is."""
+        return self.value >= self.largest
+
+    @property
+    def of_outcome(self) -> float:
+        """The standard deviation of the outcome that it was taken from: what residuals vary by at most, on average."""
+        return self.value / math.sqrt(MARGIN)
+
+
+def residual_sd(
+    spec: ModelSpec, sites: Sequence[tuple[SiteDescription | None, tuple[float, float], bool]]
+) -> ResidualSd | None:
+    """Return what errors take for the standard deviation of residuals; None where public rows or a model tell it.
+
+    It is that of the outcome: residuals about an intercept and slopes vary less. The variance is taken two standard
+    deviations of its noise larger than it was released, and `MARGIN` times as large, as errors that rest on it alone
+    take residuals to vary alike at all covariates.
+
+    Parameters
+    ----------
+    spec
+        The model.
+    sites
+        Of each site its description, the number of people who count with the standard deviation of the noise, and
+        whether outcomes are to be described yet: then a range of `PARTS` standard deviations is reckoned with.
+    """
+    largest = spec.largest_sd
+    if largest is None:
+        return None
+    if not spec.describes_outcome:
+        return ResidualSd(value=largest, largest=largest, described=False)
+    variances, people, described = [], [], True
+    for description, number, awaited in sites:
+        told = None if description is None else description.variance(spec.outcome[0], number)
+        if told is None:
+            described = False
+            told = ((2.0 * largest / PARTS) ** 2 if awaited else math.inf, 0.0)
+        variances.append(MARGIN * (max(told[0], 0.0) + 2.0 * told[1]))
+        people.append(max(number[0], 1.0))
+    value = math.sqrt(float(np.average(variances, weights=people)))
+    return ResidualSd(value=min(value, largest), largest=largest, described=described)
 
 
 def described_sites(spec: ModelSpec, given: object) -> Mapping[str, SiteDescription]:

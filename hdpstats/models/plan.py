@@ -32,7 +32,7 @@ from hdpstats._base.validation import real
 from hdpstats.display import element, grid, notes, number, page
 from hdpstats.families.spec import FROM_SCHEMA, ModelSpec
 from hdpstats.mechanisms.registry import BY_NAME
-from hdpstats.models.estimates import unknown_sd_words
+from hdpstats.models.estimates import residual_sd_words
 from hdpstats.models.fit_mechanism import Prediction
 from hdpstats.models.request import FitRequest
 from hdpstats.privacy.budget import LARGEST_SENSIBLE_EPSILON
@@ -455,13 +455,13 @@ def _assumption(spec: ModelSpec, predictions: Sequence[Prediction]) -> str:
     """Return what predictions rest on, in words."""
     described = all(found.described for found in predictions)
     words = AS_DESCRIBED if spec.assumption == FROM_SCHEMA and described else spec.assumption
-    unknown = None if spec.unknown_sd is None else unknown_sd_words(spec.unknown_sd)
-    return " ".join(each for each in (words, spec.few_public, unknown) if each)
+    taken = predictions[-1].residual_sd
+    return " ".join(each for each in (words, spec.few_public, taken and residual_sd_words(taken)) if each)
 
 
 def _share(found: Prediction) -> float:
-    """Return the share of epsilon that is spent on what standard errors rest on."""
-    return float(found.for_sandwich or found.mechanism.share or 0)
+    """Return the share of what is left of epsilon that is spent on what standard errors rest on."""
+    return float(found.for_sandwich + found.for_hessian or found.mechanism.share or 0)
 
 
 HESSIAN: Final = "the noisy Hessian that standard errors need"
@@ -474,10 +474,12 @@ def _parts(request: FitRequest, found: Prediction) -> list[tuple[float, str]]:
     count = max((site.for_count / whole[name] for name, site in found.sites.items()), default=Fraction(0))
     averages = max((site.for_averages / whole[name] for name, site in found.sites.items()), default=Fraction(0))
     left = max((site.request.epsilon / whole[name] for name, site in found.sites.items()), default=Fraction(1))
+    outcomes = found.residual_sd is not None and not found.residual_sd.unknown
     parts = [
         (float(count), "the number of people who count"),
-        (float(averages), "averages of their covariates"),
-        (float(left) * _share(found), SANDWICH if found.for_sandwich else HESSIAN),
+        (float(averages), "mean and spread of their outcomes" if outcomes else "averages of their covariates"),
+        (float(left * found.for_sandwich), SANDWICH),
+        (float(left) * (_share(found) - float(found.for_sandwich)), HESSIAN),
     ]
     return [(share, what) for share, what in parts if share]
 

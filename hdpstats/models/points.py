@@ -43,14 +43,14 @@ from hdpstats.models.estimates import (
     planned,
     tied_quantile,
     unknown_alone,
-    with_unknown_sd,
+    with_residual_sd,
 )
 from hdpstats.models.fit_mechanism import FitMechanism, Prediction
 from hdpstats.models.hessian_share import PointOptions, curvature_is_known, plan_standard_errors
 from hdpstats.models.private_result import Contributions, answers_to, private_result
 from hdpstats.models.request import FitRequest
-from hdpstats.models.sandwich_share import chosen_part
-from hdpstats.models.site_records import SiteRecords, planned_records, record_counts
+from hdpstats.models.sandwich_share import ORDINARY, chosen_part
+from hdpstats.models.site_records import SiteRecords, planned_records, record_counts, taken_sd
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.noise.knorm import BallNoise
 from hdpstats.privacy.budget import total
@@ -146,10 +146,11 @@ class PointMechanism(FitMechanism):
         """Read what the sites are expected to release, from the very queries and constants of a fit."""
         found = plan_standard_errors(spec, self, options, request, people)
         sites = planned_records(spec, request, people, averages=self.rests_on_averages(found.options))
-        parts, sides, spent = [], [], Fraction(0)
+        parts, sides, spent, of_hessian = [], [], Fraction(0), Fraction(0)
         for site in sites.values():
             query = self.ask(spec, found.options, site)
             spent = max(spent, Fraction(0) if query.sandwich is None else query.sandwich.share)
+            of_hessian = max(of_hessian, query.hessian_share)
             release, noise = self.expected(spec, query, site)
             public = spec.side(query.model)
             parts.append(_part(spec, query, release, noise, site, public=public))
@@ -157,7 +158,9 @@ class PointMechanism(FitMechanism):
         parts = _sharing(spec, parts)
         T, weights = spec.to_terms(query.model), _weights(spec, parts)
         allowance = _allowance(parts, weights)
-        private = planned(parts, stand_ins=sides, meat=spec.meat, allowance=allowance)
+        taken = taken_sd(spec, sites.values())
+        meat = (spec if taken is None else spec.with_residual_sd(taken.value)).meat
+        private = planned(parts, stand_ins=sides, meat=meat, allowance=allowance)
         fit = sides[0].fit if spec.overlap is None else None  # weighted people are not pooled with public ones
         return Prediction(
             mechanism=found.options,
@@ -168,7 +171,9 @@ class PointMechanism(FitMechanism):
             risk=found.risk,
             sites=sites,
             for_sandwich=spent,
-            unknown=unknown_alone(parts, T=T, meat=spec.meat),
+            for_hessian=of_hessian,
+            unknown=unknown_alone(parts, T=T, meat=meat),
+            residual_sd=taken,
         )
 
     def read(self, spec: LossSpec, request: FitRequest, points: Contributions[PointQuery, PointRelease]) -> Result:
@@ -184,7 +189,9 @@ class PointMechanism(FitMechanism):
         T, weights = spec.to_terms(first.model), _weights(spec, parts)
         unlike = 0.0 if weights is None else weights.unlike
         allowance = _allowance(parts, weights)
-        told = partial(estimates, T=T, terms=spec.terms, meat=spec.meat, allowance=allowance, unlike=unlike)
+        taken = taken_sd(spec, [each.people for each in points.given.values()])
+        meat = (spec if taken is None else spec.with_residual_sd(taken.value)).meat
+        told = partial(estimates, T=T, terms=spec.terms, meat=meat, allowance=allowance, unlike=unlike)
         found = told(_sharing(spec, parts))
         if spec.overlap is not None:
             found = found.alone
@@ -193,7 +200,7 @@ class PointMechanism(FitMechanism):
         if isinstance(public, WhitenedPublic) and has_steps(public):
             covered = len(parts) == 1 and is_plain(public)
             found = tied_quantile(found, parts[0], public, T=T) if covered else as_continuous(found)
-        found = with_unknown_sd(found, spec.unknown_sd).moved(spec.origin)
+        found = with_residual_sd(found, taken).moved(spec.origin)
         facts = spec.facts(
             self._method(first, whitened=spec.public is not None, few=spec.study.public is not None, sites=len(parts)),
             records=sum(part.records for part in parts),
@@ -233,6 +240,7 @@ def _part(
         release=release,
         noise=noise,
         public=public,
+        stand_in=None if release.sandwich is None or public is not None else _stand_in(spec, query.model, [site]),
         records=site.records,
         records_sd=site.records_sd,
         cohort=site.cohort,
@@ -293,7 +301,7 @@ def _expected(spec: LossSpec, query: PointQuery, site: SiteRecords, calibration:
     if calibration.hessian is not None:
         H = spec.expected_moments(query, records=site.records, described=site.cohort).H
         hessian = tuple(stack(H).tolist())
-    sandwich, side = None, sandwich_side(spec.side(query.model))
+    sandwich, side = None, sandwich_side(spec.side(query.model) or _stand_in(spec, query.model, [site]))
     if calibration.sandwich is not None and query.sandwich is not None and side is not None:
         people, at = max(site.records, 1), calibration.sandwich
         _, cut = side.cut_moments(np.array(query.centre), query.sandwich)
@@ -311,11 +319,14 @@ def _asks_sandwich(
 ) -> Callable[[AnyModel], SandwichPart | None] | None:
     """Return what is asked of private Hessians and squared scores in a geometry; None where nothing is.
 
-    It is where public rows tell enough to read them, unless a share of 0 was asked for, or that nothing is described.
+    It is where public rows tell enough to read them, unless a share of 0 was asked for, or that nothing is described;
+    of outcomes that are described alone, beside the noisy Hessian that nothing public tells.
     """
     share = options.share
     if share == 0 or (share is None and not site.request.describe):
         return None
+    if spec.describes_outcome and share is not None:
+        return partial(_beside_hessian, spec, site)
     if not (spec.releases_sandwich and curvature_is_known(spec)):
         return None
 
@@ -324,6 +335,20 @@ def _asks_sandwich(
         return None if side is None else chosen_part(spec, side, site, model, share=share)
 
     return chosen
+
+
+def _beside_hessian(spec: LossSpec, site: SiteRecords, model: AnyModel) -> SandwichPart | None:
+    """Return what is asked beside a noisy Hessian where outcomes are described and nothing public tells residuals."""
+    side = sandwich_side(_stand_in(spec, model, [site]))
+    return None if side is None else chosen_part(spec, side, site, model, share=None, least=ORDINARY)
+
+
+def _stand_in(spec: LossSpec, model: AnyModel, sites: Sequence[SiteRecords]) -> PublicSide | None:
+    """Return rows in place of public ones whose residuals vary as outcomes are described; None without that."""
+    taken = taken_sd(spec, sites)
+    if taken is None or taken.unknown or not spec.describes_outcome:
+        return None
+    return spec.with_residual_sd(taken.of_outcome).reference(model)
 
 
 @final
@@ -375,7 +400,7 @@ class Output(PointMechanism):
         query = spec.ask(
             epsilon=request.epsilon,
             records=site.records,
-            share=Fraction(0) if sandwich else options.share or Fraction(0),
+            share=_of_hessian(spec, options.share, sandwich),
             replicate=request.replicate,
             sites=site.among,
             sandwich=sandwich,
@@ -445,6 +470,13 @@ class Exponential(PointMechanism):
         )
 
 
+def _of_hessian(
+    spec: LossSpec, share: Fraction | None, sandwich: Callable[[AnyModel], SandwichPart | None] | None
+) -> Fraction:
+    """Return the share for a noisy Hessian: none where public rows tell it, and own Hessians are asked for."""
+    return Fraction(0) if sandwich and not spec.describes_outcome else share or Fraction(0)
+
+
 def ask_objective(
     spec: LossSpec,
     mechanism: ObjectivePerturbation,
@@ -464,7 +496,7 @@ def ask_objective(
     query = spec.ask(
         epsilon=request.epsilon,
         records=records,
-        share=Fraction(0) if sandwich else mechanism.share or Fraction(0),
+        share=_of_hessian(spec, mechanism.share, sandwich),
         replicate=request.replicate,
         sites=among,
         sandwich=sandwich,

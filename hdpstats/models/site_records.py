@@ -6,7 +6,7 @@ What averages of their variables are comes from a description, or is asked for a
 """
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import final
@@ -20,9 +20,12 @@ from hdpstats.models.own_description import (
     MOST_AVERAGES,
     MOST_OF_ALL,
     OwnDescription,
+    ResidualSd,
     SiteDescription,
     described_sites,
+    outcome_description,
     own_description,
+    residual_sd,
 )
 from hdpstats.models.request import FitRequest
 from hdpstats.noise.discrete import TwoSidedGeometric
@@ -98,6 +101,19 @@ class SiteRecords:
         return tuple(each for each in (self.count, *own) if each is not None)
 
 
+def taken_sd(spec: ModelSpec, sites: Iterable[SiteRecords]) -> ResidualSd | None:
+    """Return what errors take for the standard deviation of residuals at all sites; see `residual_sd`."""
+    known = [
+        (
+            each.description,
+            (float(each.records), each.records_sd),
+            each.description is None and each.averages is not None,
+        )
+        for each in sites
+    ]
+    return residual_sd(spec, known)
+
+
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RecordCounts:
@@ -124,8 +140,11 @@ def planned_records(
     ``averages`` says whether the mechanism has use for averages of private people, ``expected`` whether those that are
     to be asked for are predicted from public rows.
     """
-    asks = averages and request.describe and request.description is None and spec.study.public is not None
-    own = own_description(spec) if asks else None
+    asks, own = request.describe and request.description is None, None
+    if asks and averages and spec.study.public is not None:
+        own = own_description(spec)
+    elif asks and request.share != 0:
+        own = outcome_description(spec)
     given = {} if request.description is None else described_sites(spec, request.description)
     found = {}
     for name, records in people.items():
@@ -135,7 +154,7 @@ def planned_records(
         counted = _counted(spec, known)
         if own is not None:
             counted = _averaged(own, counted, whole=request.at(name).epsilon)
-            if expected and counted.averages is not None:
+            if expected and counted.averages is not None and not spec.describes_outcome:
                 of = (float(counted.records), counted.records_sd)
                 cohort = counted.averages.expected(counted.for_averages, records=counted.most, people=of)
                 counted = replace(counted, cohort=cohort)

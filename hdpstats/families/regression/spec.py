@@ -59,7 +59,16 @@ from hdpstats.formulas.column_space import CanonicalDesign, canonical_design
 from hdpstats.formulas.design import reference_matrix
 from hdpstats.formulas.knots import with_public_knots
 from hdpstats.formulas.outcome import Response, design_of, made, response_of
-from hdpstats.losses import BY_NAME, ListedLoss, LogisticLoss, PredictorLoss, SmoothedQuantile, Table, options
+from hdpstats.losses import (
+    BY_NAME,
+    BoundedSquares,
+    ListedLoss,
+    LogisticLoss,
+    PredictorLoss,
+    SmoothedQuantile,
+    Table,
+    options,
+)
 from hdpstats.losses.base import OutcomeFacts
 from hdpstats.losses.options import LossOption
 from hdpstats.mechanisms.perturbation import ObjectivePerturbation
@@ -302,13 +311,26 @@ class RegressionSpec(RowSpec):
         return f"the {self.loss.name} loss" if self.overlap is None else "people weighted by a propensity model"
 
     @property
-    def unknown_sd(self) -> float | None:
+    def largest_sd(self) -> float | None:
         """Half the declared range of least squares, without public rows with the outcome, in the outcome's unit."""
         if not self.loss.bounds_variance or self.overlap is not None:
             return None
         if isinstance(self.public, WhitenedPublic) and self.public.y is not None:
             return None
         return self.response.scale * (self.response.upper - self.response.lower) / 2.0
+
+    @property
+    def describes_outcome(self) -> bool:
+        """Yes, of people with one row, where the model has an intercept: residuals vary no more than outcomes then."""
+        least_squares = self.largest_sd is not None and self.several is None and self.offset is None
+        return self.public is None and least_squares and self.asked.design.intercept
+
+    def with_residual_sd(self, sd: float) -> Self:
+        """Return the model with another standard deviation of residuals for errors, in the outcome's unit."""
+        if not isinstance(self.loss, BoundedSquares):
+            return self
+        loss = replace(self.loss, variance=(sd / self.response.scale) ** 2)
+        return replace(self, chosen=replace(self.chosen, loss=loss))
 
     @property
     def releases_sandwich(self) -> bool:

@@ -14,16 +14,21 @@ from hdpstats.mechanisms.description import DescriptionQuery
 from hdpstats.mechanisms.perturbation import ObjectivePerturbation, ObjectiveQuery
 from hdpstats.models.own_description import (
     LEAST_AVERAGES,
+    MARGIN,
     MOST_AVERAGES,
     MOST_FOR_PAIRS,
     MOST_NOISE_OF_PAIRS,
+    ResidualSd,
     SiteDescription,
+    outcome_description,
     own_description,
+    residual_sd,
+    variance_of,
 )
 from hdpstats.models.points import Objective
 from hdpstats.models.request import fit_request
-from hdpstats.models.site_records import planned_records
-from hdpstats.records.averages import MomentKind
+from hdpstats.models.site_records import planned_records, taken_sd
+from hdpstats.records.averages import CohortMoment, CohortMoments, MomentKind
 from hdpstats.results import Result
 from hdpstats.results.sites import charged_releases
 from hdpstats.sites.local import LocalSite
@@ -340,3 +345,138 @@ def test_a_plan_shows_the_shares_and_spends_nothing():
     assert "for averages of their covariates" in text.partition("epsilon = 1:")[2]
     assert "for averages" not in text.partition("epsilon = 1:")[0]
     assert study.ledger.spent.epsilon == 0
+
+
+OUTCOMES = hdp.Schema(
+    x=hdp.Continuous(-1, 1, complete=True),
+    y=hdp.Continuous(0, 50, complete=True),
+    b=hdp.Binary(complete=True),
+    w=hdp.Weight(2, complete=True),
+)
+
+
+def with_outcomes(n: int = 30_000, seed: int = 3) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-1, 1, n)
+    y = 20 + x + rng.normal(0, 2, n)
+    return pd.DataFrame({"x": x, "y": y, "b": rng.integers(0, 2, n).astype(float), "w": rng.uniform(0.5, 2, n)})
+
+
+def linear(private, formula="y ~ x", *, weights=None, **options):
+    options = {"budget": hdp.Budget(epsilon=1000)} | options
+    return hdpf.linear(formula, hdp.Study(private=private, schema=OUTCOMES, **options), weights=weights)
+
+
+def robust(rows):
+    X = np.column_stack([np.ones(len(rows)), rows.x])
+    bread = np.linalg.inv(X.T @ X)
+    residual = rows.y - X @ (bread @ (X.T @ rows.y))
+    return np.sqrt(np.diag(bread @ (X.T @ (X * residual.to_numpy()[:, None] ** 2)) @ bread))
+
+
+def test_least_squares_without_public_rows_describe_their_outcomes_and_errors_follow_them(no_noise):
+    rows = with_outcomes(5_000)
+    model = linear(rows)
+    result = model.fit(epsilon=2)
+    ((_, query),), ((_, release),) = result.released.description.queries, result.released.description.releases
+    assert [each.name for each in query.columns] == ["y"]
+    assert (query.columns[0].lower, query.columns[0].upper, query.columns[0].centre) == (0.0, 50.0, 0.5)
+    assert query.besides == ("x",)
+    assert query.public_sha256 is None
+    assert query.epsilon + result.query.epsilon == 2
+    known = SiteDescription(query=query, release=release)
+    variance, noise = known.variance("y", (5_000.0, 0.0))
+    assert variance == pytest.approx(rows.y.var(ddof=0), rel=1e-3)
+    assert known.variance("x", (5_000.0, 0.0)) is None
+    assert known.moments(model._spec, (5_000.0, 0.0)) is None
+    taken = np.sqrt(MARGIN * (variance + 2.0 * noise))
+    assert f"to have a standard deviation of {taken:.3g} at all covariates" in result.estimate.note
+    assert result.query.sandwich is None
+    ratio = result.estimate.sampling.diagonal() ** 0.5 / robust(rows)
+    assert ratio == pytest.approx(taken / 2.0, rel=0.05)
+    assert linear(rows).fit(epsilon=2, describe=False).bse["x"] > 3.0 * result.bse["x"]
+
+
+def test_where_there_are_many_people_squared_scores_tell_how_residuals_vary(no_noise):
+    rows = with_outcomes(300_000)
+    rows["y"] = 20 + rows.x + rows.x.abs() * (rows.y - 20 - rows.x)  # they vary with the covariate
+    result = linear(rows).fit(epsilon=20)
+    asked = result.query.sandwich
+    assert asked is not None
+    assert result.query.hessian_share > 0
+    assert "noisy sums of private people's own Hessians and squared scores" in result.estimate.note
+    assert result.estimate.sampling.diagonal() ** 0.5 == pytest.approx(robust(rows), rel=0.1)
+
+
+def test_a_plan_reckons_with_a_range_of_six_deviations_and_a_fit_that_describes_nothing_with_the_largest(no_noise):
+    model = linear(with_outcomes())
+    plan = model.plan(epsilon=[2.0])
+    assert "predictions take a standard deviation of 10.2" in str(plan)  # sqrt(1.5) 50 / 6
+    assert "at most 2.4 times as large" in str(plan)
+    assert "for mean and spread of their outcomes" in str(plan)
+    spec, request = model._spec, fit_request(2.0)
+    known = planned_records(spec, request, {"site": 30_000})
+    assert taken_sd(spec, known.values()) == ResidualSd(
+        value=pytest.approx(np.sqrt(MARGIN) * 50 / 6), largest=25.0, described=False
+    )
+    for none in (fit_request(2.0, describe=False), fit_request(2.0, se_share=0), fit_request(0.01)):
+        known = planned_records(spec, none, {"site": 300})
+        assert known["site"].averages is None
+        assert taken_sd(spec, known.values()).unknown
+
+
+def test_a_given_description_of_the_outcome_costs_a_fit_nothing_and_its_plan_is_right(no_noise):
+    study = hdp.Study(private=with_outcomes(), schema=OUTCOMES, budget=hdp.Budget(epsilon=100))
+    description = hdp.describe(study, ["x", "y"], epsilon=5, complete=True)
+    model = hdpf.linear("y ~ x", study)
+    plan = model.plan(epsilon=[2.0], description=description)
+    spent = study.ledger.spent.epsilon
+    result = model.fit(epsilon=2, description=description)
+    assert study.ledger.spent.epsilon - spent <= 2
+    assert "the described one of the outcome" in result.estimate.note
+    assert "the described one of the outcome" in str(plan)
+    assert plan.frame["std_error"].to_numpy() == pytest.approx(result.bse.to_numpy(), rel=0.1)
+
+
+def test_variances_of_sites_are_averaged_by_people_and_that_of_a_lacking_one_is_the_largest(no_noise):
+    model = linear(
+        {"a": with_outcomes(20_000, 4), "b": with_outcomes(10_000, 5).assign(y=lambda d: 20 + 2 * (d.y - 20))}
+    )
+    result = model.fit(epsilon=20)
+    sites = result.released.description
+    known = {
+        name: SiteDescription(query=dict(sites.queries)[name], release=release) for name, release in sites.releases
+    }
+    spec = model._spec
+    people = {"a": (20_000.0, 0.0), "b": (10_000.0, 0.0)}
+    taken = residual_sd(spec, [(known[name], people[name], True) for name in people])
+    uppers = [value + 2.0 * sd for value, sd in (known[name].variance("y", people[name]) for name in people)]
+    assert taken.value == pytest.approx(np.sqrt(MARGIN * (2 * uppers[0] + uppers[1]) / 3))
+    assert residual_sd(spec, [(known["a"], people["a"], True), (None, people["b"], False)]).unknown
+
+
+def test_variances_of_shares_and_of_noise_below_0():
+    def moment(what, value, noise_sd, **rest):
+        return CohortMoment(variable="y", what=what, value=value, noise_sd=noise_sd, **rest)
+
+    def of(*moments):
+        return variance_of(CohortMoments(people=9.0, people_sd=0.0, moments=moments, release_sha256="0" * 64))
+
+    assert of(moment(MomentKind.SHARE, 0.2, 0.1, level=1)) == pytest.approx((0.16, 0.06))
+    assert of(moment(MomentKind.SHARE, -0.2, 0.1, level=1)) == pytest.approx((0.0, 0.1))
+    mean, square = moment(MomentKind.MEAN, 7.0, 0.1), moment(MomentKind.SQUARE, 5.0, 0.3, centre=5.0)
+    assert of(mean, square) == pytest.approx((1.0, 0.5))
+    assert of(mean) is None
+
+
+@pytest.mark.parametrize(
+    ("formula", "options"),
+    [
+        ("y ~ 0 + x", {}),
+        ("y ~ x", {"public": with_outcomes(300, 9)}),
+        ("y ~ x", {"unit": "id", "max_rows_per_unit": 2, "n_max": 250}),
+    ],
+)
+def test_nothing_is_asked_of_outcomes_where_residuals_may_vary_more_or_public_rows_tell(formula, options):
+    model = linear(with_outcomes(500).assign(id=lambda d: d.index // 2), formula, **options)
+    assert outcome_description(model._spec) is None

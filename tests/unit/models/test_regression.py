@@ -495,13 +495,14 @@ UNKNOWN = "standard errors take them to have the largest standard deviation with
 
 
 def test_least_squares_say_that_only_the_range_tells_how_large_residuals_are() -> None:
-    alone = hdpf.linear("y ~ x + g", study(), offset="o")
+    alone = hdpf.linear("y ~ x + g", study(), offset="o")  # of an offset nobody knows that residuals vary less
     assert UNKNOWN in alone.fit(3.0).estimate.note
     assert UNKNOWN in str(alone.plan(epsilon=[3.0]))
-    assert UNKNOWN in hdpf.linear("y ~ x + g", study(public=rows(30, 1)), offset="o").fit(3.0).estimate.note
-    assert "Nothing public" not in alone.fit(3.0, se_share=0).estimate.note
+    assert UNKNOWN in hdpf.linear("y ~ x + g", study()).fit(3.0, describe=False).estimate.note
+    assert UNKNOWN in hdpf.linear("y ~ 0 + g", study()).fit(3.0).estimate.note
+    assert "Nothing tells" not in alone.fit(3.0, se_share=0).estimate.note
 
-    of_covariates = hdpf.linear("y ~ x + g", study(public=rows(400, 1).drop(columns="y")), offset="o")
+    of_covariates = hdpf.linear("y ~ x + g", study(public=rows(400, 1).drop(columns="y")))
     assert UNKNOWN in str(of_covariates.plan(epsilon=[3.0]))
     assert UNKNOWN in of_covariates.fit(3.0, describe=False).estimate.note
     told = of_covariates.fit(LARGE, allow_large_epsilon=True).estimate.note
@@ -514,8 +515,10 @@ def test_nothing_is_said_of_residuals_where_public_outcomes_or_a_model_tell_thei
         hdpf.logit("b ~ x", study()),
         hdpf.poisson("k ~ x", study()),
     ):
-        assert "Nothing public" not in (model.fit(30.0).estimate.note or "")
-        assert "Nothing public" not in str(model.plan(epsilon=[3.0]))
+        note = model.fit(30.0).estimate.note or ""
+        assert "Nothing tells" not in note
+        assert "residuals to have" not in note
+        assert "how large residuals" not in str(model.plan(epsilon=[3.0]))
 
 
 def test_poisson_and_multinomial_are_m_estimators_with_a_fixed_loss() -> None:
