@@ -499,7 +499,7 @@ def test_least_squares_say_that_only_the_range_tells_how_large_residuals_are() -
     assert UNKNOWN in alone.fit(3.0).estimate.note
     assert UNKNOWN in str(alone.plan(epsilon=[3.0]))
     assert UNKNOWN in hdpf.linear("y ~ x + g", study()).fit(3.0, describe=False).estimate.note
-    assert UNKNOWN in hdpf.linear("y ~ 0 + g", study()).fit(3.0).estimate.note
+    assert UNKNOWN in hdpf.linear("y ~ 0 + x", study()).fit(3.0).estimate.note
     assert "Nothing tells" not in alone.fit(3.0, se_share=0).estimate.note
 
     of_covariates = hdpf.linear("y ~ x + g", study(public=rows(400, 1).drop(columns="y")))
