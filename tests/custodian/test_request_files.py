@@ -45,6 +45,17 @@ def test_a_release_file_gives_what_a_later_fit_gives(place, question):
     assert (place.spent, place.release.read_bytes()) == (spent, first)
 
 
+def test_a_fit_without_public_rows_that_describes_its_outcome_comes_in_one_file(place):
+    asked = place.ask("linear", "secret ~ x", {"epsilon": 40}, hdp.Study(schema=SCHEMA))
+    place.answer()
+    assert [name.split("/")[0] for name in place.ledger.history()["mechanism"]] == ["description", "objective"]
+    result = place.read()
+    assert "the described one of the outcome" in result.estimate.note
+    assert place.spent == 40
+    assert asked.question.ask(hdp.Study(private=Seen(open_site(place.settings)))).to_json() == result.to_json()
+    assert place.spent == 40
+
+
 @pytest.mark.wide
 def test_a_noisy_number_of_people_comes_with_the_fit_that_asks_it(tmp_path):
     terms = {"place": "ledger.db", "dataset": "trial", "epsilon": 100, "relation": "add_or_remove_one"}
