@@ -65,8 +65,8 @@ RELEASED = (
     "as noise hides these."
 )
 RELEASED_ALONE = (
-    "Standard errors rest on noisy sums of private people's own Hessians and squared scores; as far as noise hides "
-    "these, what follows counts."
+    "Standard errors rest on noisy sums of private people's own Hessians and squared scores as far as noise does not "
+    "hide these."
 )
 UNKNOWN_SD = (
     "Nothing tells how large residuals are: standard errors take them to have the largest standard deviation within "
@@ -79,9 +79,9 @@ GUESSED_SD = (
     "large."
 )
 DESCRIBED_SD = (
-    "Standard errors take residuals to have a standard deviation of {sd:.3g} at all covariates: the described one of "
-    "the outcome, its variance times {margin:g}. They are too wide where covariates tell much of the outcome, and may "
-    "be too small for a covariate with which residuals vary much more. Public rows with the outcome tell it."
+    "{they} take residuals to have a standard deviation of {sd:.3g} at all covariates: the described one of the "
+    "outcome, its variance times {margin:g}. That is too much where covariates tell much of the outcome, and may be "
+    "too little for a covariate with which residuals vary much more. Public rows with the outcome tell it."
 )
 SD_FROM = (
     "Nothing public tells how large residuals are, and released squared scores do only from a standard deviation of "
@@ -494,18 +494,21 @@ def with_residual_sd(found: Estimates, taken: ResidualSd | None) -> Estimates:
     """
     if taken is None or bool(np.isnan(found.private_only.sampling).all()):
         return found
-    if (found.private_only.note or "").startswith(RELEASED):
+    told = found.private_only.note or ""
+    if told.startswith(RELEASED) and taken.unknown:
         return _noted(found, SD_FROM.format(least=math.sqrt(SMALLEST) * taken.largest))
+    if told.startswith((RELEASED, RELEASED_ALONE)):
+        return _noted(found, residual_sd_words(taken, they="Where noise hides these, they"))
     return _noted(found, residual_sd_words(taken))
 
 
-def residual_sd_words(taken: ResidualSd) -> str:
+def residual_sd_words(taken: ResidualSd, *, they: str = "Standard errors") -> str:
     """Return what standard errors assume of residuals, of which public rows tell nothing."""
     if taken.unknown:
         return UNKNOWN_SD.format(sd=taken.largest, smaller=taken.largest / 5.0)
     if not taken.described:
         return GUESSED_SD.format(sd=taken.value, ratio=taken.largest / taken.value)
-    return DESCRIBED_SD.format(sd=taken.value, margin=MARGIN)
+    return DESCRIBED_SD.format(they=they, sd=taken.value, margin=MARGIN)
 
 
 def _noted(found: Estimates, words: str) -> Estimates:

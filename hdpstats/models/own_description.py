@@ -71,6 +71,9 @@ alike, and residuals had .46 to .93 of the outcome's variance.
 PARTS: Final = 6.0
 """Where nothing tells how much an outcome varies: its declared range, in standard deviations, that is reckoned with."""
 
+RANGE_OF_OUTCOME: Final = PARTS**2 / 4.0
+"""How far one person can then move the mean square of the outcome, times the number of people, in its variances."""
+
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -206,6 +209,8 @@ class OwnDescription:
         The pairs of columns of which products are asked, that tell correlations.
     rows : RowsOfPerson or None
         How the numbers of rows are asked for of people with several.
+    outcome : DescribedColumn or None
+        The outcome, whose mean and square are asked where nothing public tells how large residuals are.
     """
 
     spec: ModelSpec
@@ -215,6 +220,7 @@ class OwnDescription:
     after: tuple[float, ...]
     pairs: DescribedPairs | None = None
     rows: RowsOfPerson | None = None
+    outcome: DescribedColumn | None = None
 
     def affordable(self, epsilon: Fraction, *, records: int) -> "OwnDescription":
         r"""Return it without pairs where noise would hide correlations; it follows from public facts.
@@ -260,11 +266,12 @@ class OwnDescription:
         return max(share, min(Fraction(of_pairs).limit_denominator(10_000), MOST_FOR_PAIRS, most))
 
     def query(self, epsilon: Fraction, *, ahead: Sequence[Spend] = (), replicate: int = 1) -> DescriptionQuery:
-        """Return what a site is asked; columns are in alphabetical order, as the same may be asked by other models."""
+        """Return what a site is asked; covariates are in alphabetical order, as other models may ask the same."""
         spec, public = self.spec, self.spec.study.public
-        read = {*(each.name for each in self.columns), *((self.wanted.time,) if self.after else ()), spec.weighting}
+        columns = self.columns if self.outcome is None else (*self.columns, self.outcome)
+        read = {*(each.name for each in columns), *((self.wanted.time,) if self.after else ()), spec.weighting}
         return DescriptionQuery(
-            columns=self.columns,
+            columns=columns,
             complete=True,
             counted=False,
             weights=spec.weighting,
@@ -282,8 +289,9 @@ class OwnDescription:
 
     def expected(self, epsilon: Fraction, *, records: int, people: tuple[float, float]) -> CohortMoments:
         """Return what is expected where private people are distributed as the public ones, with its noise."""
-        query, study = self.query(epsilon), self.spec.study
-        sds = np.array(prepare(query, self.spec.site_facts(records)).sds)
+        whole, study = self.query(epsilon), self.spec.study
+        sds = np.array(prepare(whole, self.spec.site_facts(records)).sds)
+        query = replace(self, outcome=None).query(epsilon)
         stand_ins = public_people(query, study.schema, study.public)
         numbers = expected_numbers(query, stand_ins, records=people[0], sds=[sds], public=False)
         return moments_of(
@@ -318,11 +326,13 @@ def own_description(spec: ModelSpec) -> OwnDescription | None:
         rows, of_numbers = averaged_rows(spec.several.most_rows, spec.several.correlation, told.numbers)
         heaviest = spec.largest_weight * float(spec.several.total)
         range_of_one = max(range_of_one, of_numbers) * heaviest / max(float(np.mean(told.weights)), 1e-3 * heaviest)
+    outcome = _outcome(spec)
     return OwnDescription(
         spec=spec,
         wanted=wanted,
         columns=columns,
-        range_of_one=range_of_one,
+        outcome=outcome,
+        range_of_one=range_of_one if outcome is None else max(range_of_one, RANGE_OF_OUTCOME),
         after=after,
         pairs=None if rows is not None else described_pairs(spec.study.schema, columns, public, most=MOST_PAIRS),
         rows=rows,
@@ -330,16 +340,21 @@ def own_description(spec: ModelSpec) -> OwnDescription | None:
 
 
 def outcome_description(spec: ModelSpec) -> OwnDescription | None:
-    """Return what a fit would ask of its own people's outcomes; None where these are of no use to errors.
+    """Return what a fit without public rows would ask of its own people's outcomes; None where that is of no use."""
+    outcome = _outcome(spec)
+    if outcome is None or spec.public_side is not None:
+        return None
+    wanted = AveragedVariables(variables=())
+    return OwnDescription(
+        spec=spec, wanted=wanted, columns=(), outcome=outcome, range_of_one=RANGE_OF_OUTCOME, after=()
+    )
 
-    They are where nothing public tells how large residuals are. Noise is to be small beside the variance of an outcome
-    with a standard deviation of a `PARTS`-th of its declared range.
-    """
+
+def _outcome(spec: ModelSpec) -> DescribedColumn | None:
+    """Return the outcome, where nothing public tells how large residuals are and it tells something of that."""
     if not spec.describes_outcome:
         return None
-    columns = described_columns(spec.study.schema, spec.outcome, None, cells=0)
-    wanted = AveragedVariables(variables=spec.outcome)
-    return OwnDescription(spec=spec, wanted=wanted, columns=columns, range_of_one=PARTS**2 / 4.0, after=())
+    return described_columns(spec.study.schema, spec.outcome, None, cells=0)[0]
 
 
 @final

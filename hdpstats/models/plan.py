@@ -474,10 +474,11 @@ def _parts(request: FitRequest, found: Prediction) -> list[tuple[float, str]]:
     count = max((site.for_count / whole[name] for name, site in found.sites.items()), default=Fraction(0))
     averages = max((site.for_averages / whole[name] for name, site in found.sites.items()), default=Fraction(0))
     left = max((site.request.epsilon / whole[name] for name, site in found.sites.items()), default=Fraction(1))
-    outcomes = found.residual_sd is not None and not found.residual_sd.unknown
+    asked = [site.averages for site in found.sites.values() if site.averages is not None]
+    what = ["covariates"] * any(each.columns for each in asked) + ["outcome"] * any(each.outcome for each in asked)
     parts = [
         (float(count), "the number of people who count"),
-        (float(averages), "mean and spread of their outcomes" if outcomes else "averages of their covariates"),
+        (float(averages), f"averages of their {' and '.join(what)}"),
         (float(left * found.for_sandwich), SANDWICH),
         (float(left) * (_share(found) - float(found.for_sandwich)), HESSIAN),
     ]

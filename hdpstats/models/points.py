@@ -1,7 +1,7 @@
 """Mechanisms that release the coefficients by one query to each site: what is asked, expected, and read."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -147,20 +147,19 @@ class PointMechanism(FitMechanism):
         found = plan_standard_errors(spec, self, options, request, people)
         sites = planned_records(spec, request, people, averages=self.rests_on_averages(found.options))
         parts, sides, spent, of_hessian = [], [], Fraction(0), Fraction(0)
+        taken, informed = taken_sd(spec, sites.values()), _informed(spec, sites.values())
         for site in sites.values():
             query = self.ask(spec, found.options, site)
             spent = max(spent, Fraction(0) if query.sandwich is None else query.sandwich.share)
             of_hessian = max(of_hessian, query.hessian_share)
             release, noise = self.expected(spec, query, site)
-            public = spec.side(query.model)
+            public = informed.side(query.model)
             parts.append(_part(spec, query, release, noise, site, public=public))
-            sides.append(public or spec.reference(query.model, site.cohort))
+            sides.append(public or informed.reference(query.model, site.cohort))
         parts = _sharing(spec, parts)
         T, weights = spec.to_terms(query.model), _weights(spec, parts)
         allowance = _allowance(parts, weights)
-        taken = taken_sd(spec, sites.values())
-        meat = (spec if taken is None else spec.with_residual_sd(taken.value)).meat
-        private = planned(parts, stand_ins=sides, meat=meat, allowance=allowance)
+        private = planned(parts, stand_ins=sides, meat=informed.meat, allowance=allowance)
         fit = sides[0].fit if spec.overlap is None else None  # weighted people are not pooled with public ones
         return Prediction(
             mechanism=found.options,
@@ -172,16 +171,17 @@ class PointMechanism(FitMechanism):
             sites=sites,
             for_sandwich=spent,
             for_hessian=of_hessian,
-            unknown=unknown_alone(parts, T=T, meat=meat),
+            unknown=unknown_alone(parts, T=T, meat=informed.meat),
             residual_sd=taken,
         )
 
     def read(self, spec: LossSpec, request: FitRequest, points: Contributions[PointQuery, PointRelease]) -> Result:
         """Return the result of the sites' releases: post-processing of released and public numbers."""
-        parts = []
+        people = [each.people for each in points.given.values()]
+        parts, taken, informed = [], taken_sd(spec, people), _informed(spec, people)
         for each in points.given.values():
             noise = self.noise_of(each.query, each.release, spec.person_loss(each.query.model))
-            side = spec.side(each.query.model)
+            side = informed.side(each.query.model)
             if isinstance(side, OverlapSide):
                 side = side.followed_as(each.people.cohort)
             parts.append(_part(spec, each.query, each.release, noise, each.people, public=side))
@@ -189,9 +189,7 @@ class PointMechanism(FitMechanism):
         T, weights = spec.to_terms(first.model), _weights(spec, parts)
         unlike = 0.0 if weights is None else weights.unlike
         allowance = _allowance(parts, weights)
-        taken = taken_sd(spec, [each.people for each in points.given.values()])
-        meat = (spec if taken is None else spec.with_residual_sd(taken.value)).meat
-        told = partial(estimates, T=T, terms=spec.terms, meat=meat, allowance=allowance, unlike=unlike)
+        told = partial(estimates, T=T, terms=spec.terms, meat=informed.meat, allowance=allowance, unlike=unlike)
         found = told(_sharing(spec, parts))
         if spec.overlap is not None:
             found = found.alone
@@ -302,6 +300,9 @@ def _expected(spec: LossSpec, query: PointQuery, site: SiteRecords, calibration:
         H = spec.expected_moments(query, records=site.records, described=site.cohort).H
         hessian = tuple(stack(H).tolist())
     sandwich, side = None, sandwich_side(spec.side(query.model) or _stand_in(spec, query.model, [site]))
+    taken = taken_sd(spec, [site])
+    if side is not None and taken is not None and not taken.unknown:
+        side = sandwich_side(spec.with_residual_sd(taken.of_outcome).side(query.model)) or side
     if calibration.sandwich is not None and query.sandwich is not None and side is not None:
         people, at = max(site.records, 1), calibration.sandwich
         _, cut = side.cut_moments(np.array(query.centre), query.sandwich)
@@ -325,13 +326,13 @@ def _asks_sandwich(
     share = options.share
     if share == 0 or (share is None and not site.request.describe):
         return None
-    if spec.describes_outcome and share is not None:
-        return partial(_beside_hessian, spec, site)
+    if spec.describes_outcome and spec.public is None:
+        return None if share is None else partial(_beside_hessian, spec, site)
     if not (spec.releases_sandwich and curvature_is_known(spec)):
         return None
 
     def chosen(model: AnyModel) -> SandwichPart | None:
-        side = sandwich_side(spec.side(model))
+        side = sandwich_side(_informed(spec, [site]).side(model))
         return None if side is None else chosen_part(spec, side, site, model, share=share)
 
     return chosen
@@ -346,9 +347,15 @@ def _beside_hessian(spec: LossSpec, site: SiteRecords, model: AnyModel) -> Sandw
 def _stand_in(spec: LossSpec, model: AnyModel, sites: Sequence[SiteRecords]) -> PublicSide | None:
     """Return rows in place of public ones whose residuals vary as outcomes are described; None without that."""
     taken = taken_sd(spec, sites)
-    if taken is None or taken.unknown or not spec.describes_outcome:
+    if taken is None or taken.unknown or spec.public is not None:
         return None
     return spec.with_residual_sd(taken.of_outcome).reference(model)
+
+
+def _informed(spec: LossSpec, sites: Iterable[SiteRecords]) -> LossSpec:
+    """Return the model with the standard deviation of residuals that errors take, where no public row tells it."""
+    taken = taken_sd(spec, sites)
+    return spec if taken is None or taken.unknown else spec.with_residual_sd(taken.value)
 
 
 @final
@@ -474,7 +481,7 @@ def _of_hessian(
     spec: LossSpec, share: Fraction | None, sandwich: Callable[[AnyModel], SandwichPart | None] | None
 ) -> Fraction:
     """Return the share for a noisy Hessian: none where public rows tell it, and own Hessians are asked for."""
-    return Fraction(0) if sandwich and not spec.describes_outcome else share or Fraction(0)
+    return Fraction(0) if sandwich and spec.public is not None else share or Fraction(0)
 
 
 def ask_objective(

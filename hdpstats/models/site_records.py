@@ -143,7 +143,7 @@ def planned_records(
     asks, own = request.describe and request.description is None, None
     if asks and averages and spec.study.public is not None:
         own = own_description(spec)
-    elif asks and request.share != 0:
+    elif asks and request.share != 0 and spec.public_side is None:
         own = outcome_description(spec)
     given = {} if request.description is None else described_sites(spec, request.description)
     found = {}
@@ -154,7 +154,7 @@ def planned_records(
         counted = _counted(spec, known)
         if own is not None:
             counted = _averaged(own, counted, whole=request.at(name).epsilon)
-            if expected and counted.averages is not None and not spec.describes_outcome:
+            if expected and counted.averages is not None and counted.averages.columns:
                 of = (float(counted.records), counted.records_sd)
                 cohort = counted.averages.expected(counted.for_averages, records=counted.most, people=of)
                 counted = replace(counted, cohort=cohort)

@@ -323,14 +323,15 @@ class RegressionSpec(RowSpec):
     def describes_outcome(self) -> bool:
         """Yes, of people with one row, where the model has an intercept: residuals vary no more than outcomes then."""
         least_squares = self.largest_sd is not None and self.several is None and self.offset is None
-        return self.public is None and least_squares and self.asked.design.intercept
+        return least_squares and self.asked.design.intercept
 
     def with_residual_sd(self, sd: float) -> Self:
         """Return the model with another standard deviation of residuals for errors, in the outcome's unit."""
         if not isinstance(self.loss, BoundedSquares):
             return self
         loss = replace(self.loss, variance=(sd / self.response.scale) ** 2)
-        return replace(self, chosen=replace(self.chosen, loss=loss))
+        found = replace(self, chosen=replace(self.chosen, loss=loss))
+        return found if self.public is None else found._with_public()
 
     @property
     def releases_sandwich(self) -> bool:

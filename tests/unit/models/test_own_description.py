@@ -397,6 +397,31 @@ def test_least_squares_without_public_rows_describe_their_outcomes_and_errors_fo
     assert linear(rows).fit(epsilon=2, describe=False).bse["x"] > 3.0 * result.bse["x"]
 
 
+def test_with_public_covariates_alone_the_outcome_is_asked_for_beside_them(no_noise):
+    rows, public = with_outcomes(5_000), with_outcomes(300, 9)[["x"]]
+    model = linear(rows, public=public)
+    result = model.fit(epsilon=0.5)
+    ((_, query),), ((_, release),) = result.released.description.queries, result.released.description.releases
+    assert [each.name for each in query.columns] == ["x", "y"]
+    assert query.besides == ()
+    known = SiteDescription(query=query, release=release)
+    variance, noise = known.variance("y", (5_000.0, 0.0))
+    assert variance == pytest.approx(rows.y.var(ddof=0), rel=1e-3)
+    assert {each.variable for each in known.moments(model._spec, (5_000.0, 0.0)).moments} == {"x"}
+    taken = np.sqrt(MARGIN * (variance + 2.0 * noise))
+    assert result.query.sandwich is None
+    assert f"to have a standard deviation of {taken:.3g} at all covariates" in result.estimate.note
+    assert result.estimate.sampling.diagonal() ** 0.5 / robust(rows) == pytest.approx(taken / 2.0, rel=0.1)
+    assert "for averages of their covariates and outcome" in str(model.plan(epsilon=[0.5]))
+
+    many = with_outcomes(300_000)
+    told = linear(many, public=public).fit(epsilon=20)
+    assert told.query.sandwich is not None
+    assert told.query.hessian_share == 0
+    assert "Where noise hides these, they take residuals" in told.estimate.note
+    assert told.estimate.sampling.diagonal() ** 0.5 == pytest.approx(robust(many), rel=0.1)
+
+
 def test_where_there_are_many_people_squared_scores_tell_how_residuals_vary(no_noise):
     rows = with_outcomes(300_000)
     rows["y"] = 20 + rows.x + rows.x.abs() * (rows.y - 20 - rows.x)  # they vary with the covariate
@@ -413,7 +438,7 @@ def test_a_plan_reckons_with_a_range_of_six_deviations_and_a_fit_that_describes_
     plan = model.plan(epsilon=[2.0])
     assert "predictions take a standard deviation of 10.2" in str(plan)  # sqrt(1.5) 50 / 6
     assert "at most 2.4 times as large" in str(plan)
-    assert "for mean and spread of their outcomes" in str(plan)
+    assert "for averages of their outcome" in str(plan)
     spec, request = model._spec, fit_request(2.0)
     known = planned_records(spec, request, {"site": 30_000})
     assert taken_sd(spec, known.values()) == ResidualSd(
