@@ -117,8 +117,11 @@ class PredictorLoss(ABC):
     def made(cls, parameters: tuple[float, ...], table: Table, *, lower: float, upper: float) -> Self:
         """Return the loss of a query, for outcomes within [lower, upper]; ArgumentError where its numbers are none."""
         given = {"lower": lower, "upper": upper, "table": table} | dict(zip(cls.parameters, parameters, strict=True))
-        known = [each.name for each in fields(cls) if each.init and each.name in given] if is_dataclass(cls) else []
-        return cls(**{name: given[name] for name in known})
+        return cls(
+            **{each.name: given[each.name] for each in fields(cls) if each.init and each.name in given}
+            if is_dataclass(cls)
+            else {}
+        )
 
     @staticmethod
     def mean(eta: FloatArray) -> FloatArray:
