@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
@@ -11,6 +10,7 @@ import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import choice, integer, real
+from hdpstats.describe.knots import described_knots
 from hdpstats.describe.tables import (
     CORRELATIONS,
     TIDY,
@@ -25,10 +25,11 @@ from hdpstats.describe.tables import (
     tidy_frame,
 )
 from hdpstats.display import Report, Reported, columns, named_values
-from hdpstats.formulas.bases import MOST_KNOTS, knot_shares
+from hdpstats.formulas.bases import MOST_KNOTS
+from hdpstats.formulas.operations import Interval
 from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.description.blocks import DescribedNumbers, numbers_of
-from hdpstats.mechanisms.description.estimate import quantiles_of, read
+from hdpstats.mechanisms.description.estimate import read
 from hdpstats.mechanisms.description.moments import moments_of
 from hdpstats.privacy.budget import Guarantee
 from hdpstats.raking.rows import raked_rows
@@ -43,6 +44,7 @@ from hdpstats.results.population import FittedRows, Population, no_rows, rows_of
 from hdpstats.results.reporting import accounting_of, filled_form, ledger_entry, privacy_record, query_sha256
 from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows, privacy_blocks
 from hdpstats.results.tables import cost_columns
+from hdpstats.schema.columns import NumericColumn
 from hdpstats.schema.schema import Schema, labels_of
 from hdpstats.sites import Study
 
@@ -215,7 +217,11 @@ class Description(Reported, Saved):
 
         Formulas have their knots at quantiles of public rows. Where private people are elsewhere these are better. They
         cost nothing: the quantiles are read from the counts of cells that were released for the quartiles, and rounded
-        to four significant digits.
+        to four significant digits, or to as many as keep them apart.
+
+        Any of the three functions takes them: they increase strictly between the declared bounds. Where many people
+        share a value, as 0 lymph nodes, quantiles can coincide or lie at a bound: the others stay then, and each of
+        these is replaced by a value with as many people as possible between it and its neighbours.
 
         Parameters
         ----------
@@ -233,7 +239,7 @@ class Description(Reported, Saved):
         ------
         ArgumentError
             If the column has no quartiles in this description, or too few people for the noise; if the described people
-            are in groups; if two knots would be one.
+            are in groups; if people have too few different values for so many knots.
 
         Examples
         --------
@@ -249,23 +255,28 @@ class Description(Reported, Saved):
         whole = integer(count, name="count", lower=3 if function == "rcs" else 1, upper=MOST_KNOTS)
         if self.query.groups > 1:
             raise ArgumentError("knots are of all people: describe them without by=", argument="column")
-        names = [each.name for each in self.query.columns if each.cuts]
-        place = [each.name for each in self.query.columns].index(choice(column, name="column", options=names))
+        of = self.schema[self._with_quartiles(column)]
+        if not isinstance(of, NumericColumn):
+            raise TypeError(f"{column} holds no numbers")
+        place = [each.name for each in self.query.columns].index(column)
         numbers = self._numbers(site, draws=0)
-        shares = {str(k): share for k, share in enumerate(knot_shares(function, whole).tolist())}
-        found = quantiles_of(numbers, numbers.group(0), 0, place, alpha=0.05, shares=shares)
-        knots = [float(f"{each.estimate:.4g}") for each in found.values()]
-        if not knots:
+        return described_knots(numbers, place, Interval(of.lower, of.upper), function=function, count=whole)
+
+    def _with_quartiles(self, column: str) -> str:
+        """Return the name of a column with quartiles; raise where it has none."""
+        described = [each.name for each in self.query.columns if not each.levels and each.squares is None]
+        names = [each.name for each in self.query.columns if each.cuts]
+        if not described:
+            raise ArgumentError("knots need a column of numbers among those that were described", argument="column")
+        choice(column, name="column", options=names or described)
+        if not names:
             raise ArgumentError(
-                f"column: too few people for the noise to know quantiles of {column!r}; ask for a larger epsilon",
+                f"column: this description has no quantiles of {column!r}, as it was made with quantiles=False; "
+                "describe with quantiles=True, which is another query and is charged, or take knots from public rows "
+                "or the literature",
                 argument="column",
             )
-        if not all(a < b for a, b in pairwise(knots)):
-            raise ArgumentError(
-                f"count: quantiles of {column!r} would be {knots}, not {whole} different knots; ask for fewer",
-                argument="count",
-            )
-        return knots
+        return column
 
     def balance(self, alpha: float = 0.05, *, between: str | None = None) -> pd.DataFrame:
         """Return standardised differences of means and shares.

@@ -6,12 +6,12 @@ formula. Without public rows they follow from the schema's bounds: boundary knot
 others are equally spaced. ``poly`` without constants maps the bounds to -1 and 1.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
 
-from hdpstats._base.typing import FloatArray
+from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.formulas.expressions import Basis, Expression, Number, Operation, Piecewise, Powers, Splines, written
 from hdpstats.formulas.lexer import CallSettings
 from hdpstats.formulas.operations import LARGEST_EXPONENT, Interval, refusal
@@ -19,7 +19,8 @@ from hdpstats.formulas.splines import b_splines, natural_splines, restricted_spl
 
 MOST_KNOTS = 30
 LARGEST_DEGREE = 5
-_CLOSEST = 1e-6
+CLOSEST = 1e-6
+"""Knots, boundary knots among them, are at least this part of the distance of the boundary knots apart."""
 
 CENTRE = ("mean", "center")
 SPREAD = ("sd", "scale")
@@ -173,6 +174,80 @@ def knot_shares(function: str, count: int) -> FloatArray:
     return np.linspace(outermost, 1.0 - outermost, count)
 
 
+def knots_apart(
+    quantiles: Sequence[float], values: Sequence[float], *, ends: Interval, fewest: float = 0.0
+) -> tuple[float, ...]:
+    """Return knots at quantiles, and others in the place of those that coincide or are not between boundary knots.
+
+    Where many people share a value, several quantiles are one, or lie at a boundary knot. Those that are distinct and
+    between the boundary knots stay. In the place of the others are values that people have. Where quantiles lie at a
+    boundary knot, one is the nearest value to it, as in R's ``Hmisc::rcspline.eval``. Others are added one by one, each
+    where it has the most people on both sides: with a people between it and the knot or boundary knot before, and b
+    between it and the next (half of those at the value itself to each side), it has the largest harmonic mean
+    :math:`2 a b / (a + b)`, and is the smallest of several.
+
+    Parameters
+    ----------
+    quantiles : sequence of float
+        The quantiles, as many as knots are wanted.
+    values : sequence of float
+        The values of people within the boundary knots, rounded as the quantiles are.
+    ends : Interval
+        The boundary knots.
+    fewest : float
+        The least a and b of a knot that is added, and the least number of people below it and above it in all.
+
+    Returns
+    -------
+    tuple of float
+        The knots, increasing; fewer than quantiles if there are too few different values.
+
+    Examples
+    --------
+    >>> zeros = [0.0] * 90 + [float(value) for value in range(1, 11)]
+    >>> knots_apart([0.0, 0.0], zeros, ends=Interval(0.0, 10.0))
+    (1.0, 5.0)
+    """
+    gap = CLOSEST * (ends.upper - ends.lower)
+    knots = list[float]()
+    for quantile in sorted(quantiles):
+        if quantile - (knots[-1] if knots else ends.lower) >= gap and ends.upper - quantile >= gap:
+            knots.append(quantile)
+    places, people = np.unique(np.asarray(values, dtype=np.float64), return_counts=True)
+    lost = (min(quantiles) - ends.lower < gap, ends.upper - max(quantiles) < gap)
+    sides = [side for side, at_end in zip(("lower", "upper"), lost, strict=True) if at_end]
+    for side in (*sides, *[None] * len(quantiles)):
+        if len(knots) < len(quantiles):
+            knots = sorted([*knots, *_another(knots, places, people, ends=ends, fewest=fewest, side=side)])
+    return tuple(knots)
+
+
+def _another(
+    knots: Sequence[float], places: FloatArray, people: IntArray, *, ends: Interval, fewest: float, side: str | None
+) -> list[float]:
+    """Return the value that is added to knots: the nearest to a boundary knot, or the best one; none if none is left.
+
+    ``places`` (m,) are the distinct values, and ``people`` (m,) how many have each.
+    """
+    fixed = np.array([ends.lower, *knots, ends.upper])
+    upto = np.concatenate([[0], np.cumsum(people)])
+    part = np.searchsorted(fixed[1:-1], places, side="left")
+    before = upto[np.searchsorted(places, fixed[:-1], side="right")][part]
+    after = upto[np.searchsorted(places, fixed[1:], side="left")][part]
+    below, above = upto[:-1] - before + people / 2.0, after - upto[1:] + people / 2.0
+    distance = np.minimum(places - fixed[part], fixed[part + 1] - places)
+    people_beside = np.min([below, above, upto[:-1], upto[-1] - upto[1:]], axis=0)
+    free = (distance >= CLOSEST * (ends.upper - ends.lower)) & (people_beside >= fewest)
+    if side is not None:
+        outer = places[free & (part == (0 if side == "lower" else len(knots)))]
+        return [float(place) for place in (outer[:1] if side == "lower" else outer[-1:])]
+    if not free.any():
+        return []
+    mean = np.zeros(len(places))
+    mean[free] = 2.0 * below[free] * above[free] / (below[free] + above[free])
+    return [float(places[int(np.argmax(mean))])]
+
+
 def _boundary(settings: CallSettings) -> tuple[float | None, float | None]:
     lower, upper, both = settings.number("lower"), settings.number("upper"), settings.numbers("Boundary.knots")
     if both is None:
@@ -231,7 +306,7 @@ def _interior(basis: Splines, image: Interval, lower: float, upper: float) -> tu
         if not least < knot < most:
             reason = f"the knot {knot:.6g} does not lie between {least:.6g} and {most:.6g}"
             raise refusal(basis.source, reason, "choose knots between the declared bounds and the boundary knots")
-    if not all(b - a >= _CLOSEST * (upper - lower) for a, b in pairwise((lower, *knots, upper))):
+    if not all(b - a >= CLOSEST * (upper - lower) for a, b in pairwise((lower, *knots, upper))):
         raise refusal(basis.source, "its knots do not increase, or are too close together", "move them apart")
     return knots
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from hdpstats._base.errors import FormulaError
 from hdpstats._base.typing import FloatArray
-from hdpstats.formulas.bases import knot_shares
+from hdpstats.formulas.bases import CLOSEST, knot_shares, knots_apart
 from hdpstats.formulas.expressions import Splines, bounds_of, columns_of, values_of
 from hdpstats.formulas.grammar import read_factor
 from hdpstats.formulas.lexer import Cursor, Token, spell, tokenize
@@ -27,6 +27,8 @@ from hdpstats.schema.public import PublicTable
 
 PARTS: Final = 1000
 """Knots are rounded to a power of ten that is at most this part of the range."""
+FINER: Final = 2
+"""They have so many digits more where these tell knots apart."""
 
 FUNCTIONS: Final = ("bs", "ns", "rcs")
 
@@ -127,12 +129,14 @@ def missing_knots(spline: Splines, values: FloatArray, image: Interval) -> tuple
 
     * ``ns`` and ``bs`` with ``df``: as many interior knots as R takes, at equal shares of people.
     * ``ns`` has its boundary knots at the smallest and the largest value, and is linear beyond: where the schema admits
-      values that nobody has, a curve between the bounds would rest on no one. Boundary knots of ``bs``, whose
-      polynomials cannot go on as lines, are the bounds.
+      values that nobody has, a curve between the bounds would rest on no one. Where a knot that is given lies at one of
+      them or beyond, that boundary knot is the bound. Boundary knots of ``bs``, whose polynomials cannot go on as
+      lines, are the bounds.
     * ``rcs(x, k)``: at Harrell's quantiles.
 
     Numbers are rounded to about a thousandth of the range. Values that many people share can make several quantiles
-    one: then the quantiles are those of the distinct values.
+    one, or put them at a boundary knot: the others stay then, and each of these is replaced by a value with
+    as many people as possible between it and its neighbours (`hdpstats.formulas.bases.knots_apart`).
 
     Raises
     ------
@@ -142,30 +146,57 @@ def missing_knots(spline: Splines, values: FloatArray, image: Interval) -> tuple
     ends: Ends = (None, None)
     if not image.lower < image.upper:
         return (), ends
-    unit = 10.0 ** math.floor(math.log10((values.max() - values.min() or image.upper - image.lower) / PARTS))
+    digits = -math.floor(math.log10((values.max() - values.min() or image.upper - image.lower) / PARTS))
     if spline.function == "ns":
-        least = _rounded(float(values.min()), unit) if spline.lower is None else None
-        most = _rounded(float(values.max()), unit) if spline.upper is None else None
-        ends = (least if least is None else max(least, image.lower), most if most is None else min(most, image.upper))
+        ends = _boundary_knots(spline, values, image, digits)
     if not isinstance(spline.knots, int) or spline.knots == 0:
         return (), ends
     lowest = [end for end in (image.lower, spline.lower, ends[0]) if end is not None]
     highest = [end for end in (image.upper, spline.upper, ends[1]) if end is not None]
     least, most = max(lowest), min(highest)
-    inside = values[(values >= least) & (values <= most)]
-    for people in (inside, np.unique(inside)):
-        if len(people):
-            found = np.quantile(people, knot_shares(spline.function, spline.knots), method="inverted_cdf")
-            knots = tuple(_rounded(float(place), unit) for place in found)
-            if all(a < b for a, b in pairwise((least, *knots, most))):
-                return knots, ends
+    people = values[(values >= least) & (values <= most)]
+    shares = knot_shares(spline.function, spline.knots)
+    knots = _quantiles(shares, people, least, most, digits) if len(people) and least < most else ()
+    if len(knots) == spline.knots:
+        return knots, ends
     raise refusal(
         spline.source,
-        f"public rows have {len(np.unique(inside))} different values of {spline.operand.source}, too few for its knots",
+        f"public rows have {len(np.unique(people))} different values of {spline.operand.source}, too few for its knots",
         "ask for fewer, or write knots=",
     )
 
 
-def _rounded(value: float, unit: float) -> float:
-    """Return a multiple of a power of ten, with the digits that it is written with."""
-    return round(value, -round(math.log10(unit)))
+def _boundary_knots(spline: Splines, values: FloatArray, image: Interval, digits: int) -> Ends:
+    """Return the boundary knots that ``ns`` lacks: about the extreme values, or bounds where given knots need them."""
+    smallest, largest = (
+        max(round(values.min().item(), digits), image.lower),
+        min(round(values.max().item(), digits), image.upper),
+    )
+    least = smallest if spline.lower is None else spline.lower
+    most = largest if spline.upper is None else spline.upper
+    given = spline.knots if isinstance(spline.knots, tuple) else ()
+    for _ in range(2 if given else 0):  # wider boundary knots take knots that are farther from them
+        gap = CLOSEST * (most - least)
+        if spline.lower is None and min(given) - least < gap:
+            least = image.lower
+        if spline.upper is None and most - max(given) < gap:
+            most = image.upper
+    return (least if spline.lower is None else None, most if spline.upper is None else None)
+
+
+def _quantiles(shares: FloatArray, people: FloatArray, least: float, most: float, digits: int) -> tuple[float, ...]:
+    """Return knots at quantiles of people between boundary knots; fewer if people have too few different values.
+
+    They are rounded to more digits where rounding alone makes some of them one, or moves them to a boundary knot.
+    """
+    found = np.quantile(people, shares, method="inverted_cdf").tolist()
+    apart = {quantile for quantile in found if least < quantile < most}
+    for finer in range(digits, digits + FINER + 1):
+        knots = tuple(round(quantile, finer) for quantile in found)
+        if len({knot for knot in knots if least < knot < most}) >= len(apart):
+            break
+    if all(a < b for a, b in pairwise((least, *knots, most))):
+        return knots
+    places, counts = np.unique(people, return_counts=True)
+    rounded = np.repeat([round(place, finer) for place in places.tolist()], counts).tolist()
+    return knots_apart(knots, rounded, ends=Interval(least, most))

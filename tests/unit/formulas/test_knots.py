@@ -1,5 +1,7 @@
 """Knots that formulas leave out: quantiles of public rows that are written into the formula, names that stay."""
 
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,6 +15,7 @@ from hdpstats.formulas.knots import with_public_knots, without_public_knots
 from hdpstats.formulas.splines import restricted_splines, values
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.table import AdmittedTable
+from tests import known_noise
 
 SCHEMA = hdp.Schema(
     event3=hdp.Binary(),
@@ -56,10 +59,85 @@ def test_knots_are_quantiles_as_r_takes_them():
     assert f"knots={np.quantile(AGES, np.linspace(0.05, 0.95, 6), method='inverted_cdf').tolist()}" in formula
 
 
-def test_values_that_many_people_share_give_knots_of_distinct_values():
-    few = PublicTable.from_frame(pd.DataFrame({"age": [0.0] * 90 + list(range(1, 11))}), SCHEMA, required=["age"])
-    formula = with_public_knots("event3 ~ ns(age, df=3)", few)
-    assert formula == "event3 ~ ns(age, df=3, knots=[3.0, 7.0], lower=0.0, upper=10.0)"
+def public_ages(values):
+    return PublicTable.from_frame(pd.DataFrame({"age": values}), SCHEMA, required=["age"])
+
+
+@pytest.mark.parametrize(
+    ("values", "call", "expected"),
+    [
+        ([0] * 90 + list(range(1, 11)), "ns(age, df=3)", "knots=[1.0, 5.0], lower=0.0, upper=10.0"),
+        ([10] * 90 + list(range(10)), "ns(age, df=3)", "knots=[4.0, 9.0], lower=0.0, upper=10.0"),
+        ([5] * 60 + list(range(11)), "ns(age, df=4)", "knots=[2.0, 5.0, 7.0], lower=0.0, upper=10.0"),
+        ([0] * 60 + list(range(1, 41)), "ns(age, df=4)", "knots=[1.0, 15.0, 27.0], lower=0.0, upper=40.0"),
+        ([0] * 60 + list(range(1, 41)), "rcs(age, 4)", "knots=[1.0, 5.0, 20.0, 35.0]"),
+        ([0] * 60 + list(range(1, 41)), "bs(age, df=5)", "knots=[1.0, 7.0]"),
+        ([0] * 50 + [1] * 30 + [2] * 20, "ns(age, df=2)", "knots=[1.0], lower=0.0, upper=2.0"),
+        ([1] * 80 + [2] * 10 + [3] * 10, "rcs(age, 3)", "knots=[1.0, 2.0, 3.0]"),
+    ],
+)
+def test_where_people_share_values_knots_are_where_people_are(values, call, expected):
+    assert with_public_knots(f"event3 ~ {call}", public_ages(values)) == f"event3 ~ {call[:-1]}, {expected})"
+
+
+def test_quantiles_that_are_apart_stay_and_others_have_the_most_people_on_both_sides():
+    """Quartiles of nodes are 1, the smallest value, 3 and 7; five of six of Harrell's quantiles are apart."""
+    nodes = GBSG["nodes"].to_numpy(dtype=float)
+    assert np.quantile(nodes, [0.25, 0.5, 0.75], method="inverted_cdf").tolist() == [nodes.min(), 3.0, 7.0]
+    assert "knots=[2.0, 3.0, 7.0], lower=1.0" in with_public_knots("event3 ~ ns(nodes, df=4)", STUDY.public)
+    found = with_public_knots("event3 ~ rcs(nodes, 6)", STUDY.public)
+    kept = sorted(set(np.quantile(nodes, np.linspace(0.05, 0.95, 6), method="inverted_cdf").tolist()))
+    assert len(kept) == 5
+
+    def harmonic_mean(value):
+        before, after = max(k for k in [0.0, *kept] if k < value), min(k for k in [*kept, 60.0] if k > value)
+        at = np.sum(nodes == value) / 2
+        a, b = np.sum((before < nodes) & (nodes < value)) + at, np.sum((value < nodes) & (nodes < after)) + at
+        return 2 * a * b / (a + b)
+
+    best = max((value for value in np.unique(nodes).tolist() if value not in kept), key=harmonic_mean)
+    assert f"knots={sorted([*kept, best])}" in found
+
+
+@pytest.mark.parametrize("call", ["ns(age, df=5)", "bs(age, df=6)", "rcs(age, 5)"])
+def test_quantiles_that_only_rounding_makes_one_have_more_digits(call):
+    """Half of the people lie within a hundredth of the rounded unit, as of a laboratory value with a long tail."""
+    values = np.sort(np.concatenate([0.5 + np.arange(900) / 1e4, np.linspace(1.0, 119.0, 100)]))
+    formula = with_public_knots(f"event3 ~ {call}", public_ages(values))
+    shares = [0.05, 0.275, 0.5, 0.725, 0.95] if call.startswith("rcs") else None
+    shares = shares or np.linspace(0, 1, 6 if call.startswith("ns") else 5)[1:-1]
+    expected = [round(value, 2) for value in np.quantile(values, shares, method="inverted_cdf").tolist()]
+    assert f"knots={expected}" in formula
+
+
+@pytest.mark.parametrize(("call", "has"), [("ns(age, df=3)", 3), ("bs(age, df=6)", 3), ("rcs(age, 3)", 3)])
+def test_a_column_of_three_values_has_no_more_knots_than_it_has_values_between_the_ends(call, has):
+    with pytest.raises(FormulaError, match=rf"public rows have {has} different values of age, too few for its knots"):
+        with_public_knots(f"event3 ~ {call}", public_ages([0] * 50 + [1] * 30 + [2] * 20))
+
+
+@pytest.mark.parametrize(
+    ("call", "lower", "upper"),
+    [
+        ("ns(nodes, knots=[1, 3])", 0.0, 51.0),
+        ("ns(nodes, knots=[0.5, 3])", 0.0, 51.0),
+        ("ns(nodes, knots=[1.5, 3])", 1.0, 51.0),
+        ("ns(nodes, knots=[3, 51])", 1.0, 60.0),
+        ("ns(nodes, df=3, knots=c(1, 55))", 0.0, 60.0),
+        ("ns(nodes, knots=[1, 3], upper=30)", 0.0, None),
+    ],
+)
+def test_boundary_knots_make_room_for_knots_that_are_given(call, lower, upper):
+    formula = with_public_knots(f"event3 ~ {call}", STUDY.public)
+    settings = f"lower={lower}" if upper is None else f"lower={lower}, upper={upper}"
+    assert formula == f"event3 ~ {call[:-1]}, {settings})"
+    assert len(compile_design(formula, SCHEMA).columns) == 1 + 3
+
+
+@pytest.mark.parametrize("call", ["ns(nodes, knots=[0, 3])", "ns(nodes, knots=[1, 3], lower=1)", "ns(nodes, knots=70)"])
+def test_knots_at_the_bounds_or_at_given_boundary_knots_are_refused(call):
+    with pytest.raises(FormulaError, match="does not lie between"):
+        hdpf.logit(f"event3 ~ {call}", STUDY)
 
 
 def test_too_few_different_values_are_refused_with_their_number():
@@ -150,9 +228,79 @@ def test_a_description_has_knots_where_private_people_are():
     assert description.knots("age", 4, function="rcs") == pytest.approx(harrell, abs=3)
     median = description.tidy().set_index(["variable", "statistic"]).loc[("age", "median"), "estimate"]
     assert description.knots("age", 3)[1] == float(f"{median:.4g}")
-    with pytest.raises(ArgumentError, match="count: quantiles of 'nodes' would be"):
-        description.knots("nodes", 9)
     with pytest.raises(ArgumentError, match="count must be"):
         description.knots("age", 2, function="rcs")
-    with pytest.raises(ArgumentError, match="column must be"):
+    with pytest.raises(ArgumentError, match="column must be one of 'age', 'nodes', not 'grade'"):
         description.knots("grade", 2)
+
+
+HEAPED = hdp.Schema(
+    event3=hdp.Binary(complete=True),
+    nodes=hdp.Continuous(0, 40, complete=True),
+    pgr=hdp.Continuous(0, 500, complete=True),
+    few=hdp.Continuous(0, 10, complete=True),
+    year=hdp.Continuous(10_000_000, 10_000_100, complete=True),
+)
+
+
+def with_heaped(frame):
+    few, year = np.arange(len(frame)) % 10 // 4, 10_000_000 + frame["age"].to_numpy()
+    return frame.assign(few=few.astype(float), year=year)[list(HEAPED)]
+
+
+@pytest.fixture(scope="module")
+def heaped():
+    """A study of people many of whom have the lowest value of a column, other than its public rows, and its numbers."""
+    people, public = hdp.datasets.load_rotterdam(), hdp.datasets.load_gbsg()
+    study = hdp.Study(
+        private=with_heaped(people), public=with_heaped(public), schema=HEAPED, budget=hdp.Budget(epsilon=80)
+    )
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        known_noise.off(monkeypatch)
+        return study, hdp.describe(study, ["nodes", "pgr", "few", "year"], epsilon=40)
+
+
+@pytest.mark.parametrize("column", ["nodes", "pgr", "year"])
+@pytest.mark.parametrize("function", ["ns", "bs", "rcs"])
+def test_every_spline_takes_described_knots_of_columns_with_many_equal_values(heaped, column, function):
+    study, description = heaped
+    bounds = (HEAPED[column].lower, HEAPED[column].upper)
+    for count in range(3 if function == "rcs" else 1, 10):
+        knots = description.knots(column, count, function=function)
+        assert len(knots) == count
+        assert all(a < b for a, b in pairwise([bounds[0], *knots, bounds[1]]))
+        for other in ("ns", "bs", *(["rcs"] if count >= 3 else [])):
+            hdpf.logit(f"event3 ~ {other}({column}, knots={knots})", study)
+
+
+def test_described_quantiles_that_are_apart_stay(heaped):
+    _, description = heaped
+    nodes = np.minimum(hdp.datasets.load_rotterdam()["nodes"].to_numpy(dtype=float), 40)
+    assert np.quantile(nodes, [0.25, 0.5, 0.75], method="inverted_cdf").tolist() == [0.0, 1.0, 4.0]
+    knots = description.knots("nodes", 3)
+    assert {1.0, 4.0} < set(knots)
+    shares = np.bincount(np.searchsorted(knots, nodes, side="left"), minlength=4) / len(nodes)
+    assert shares.min() > 0.08
+    assert description.knots("nodes", 2) == [1.0, 2.0]
+
+
+def test_a_column_with_too_few_values_for_the_knots_says_how_many_there_are(heaped):
+    _, description = heaped
+    assert description.knots("few", 1) == [1.0]
+    message = r"count: too few different values of 'few', .* for {} different knots between its bounds 0 and 10; "
+    for count in (2, 3, 5):
+        with pytest.raises(ArgumentError, match=message.format(count) + "ask for 1, or write knots of your own"):
+            description.knots("few", count)
+    with pytest.raises(ArgumentError, match=message.format(3) + "enter the column without a spline, or write knots"):
+        description.knots("few", 3, function="rcs")
+
+
+def test_knots_of_a_description_without_quantiles_are_refused_with_the_remedy(heaped):
+    study, _ = heaped
+    described = hdp.describe(study, ["nodes", "event3"], epsilon=1, quantiles=False)
+    with pytest.raises(ArgumentError, match="no quantiles of 'nodes', as it was made with quantiles=False; describe"):
+        described.knots("nodes", 3)
+    with pytest.raises(ArgumentError, match="column must be one of 'nodes', not 'age'"):
+        described.knots("age", 3)
+    with pytest.raises(ArgumentError, match="knots need a column of numbers among those that were described"):
+        hdp.describe(study, ["event3"], epsilon=1).knots("event3", 3)
