@@ -49,15 +49,16 @@ from hdpstats.inference.sandwich import (
 )
 from hdpstats.losses import SmoothedQuantile
 from hdpstats.models.own_description import MARGIN, ResidualSd
-from hdpstats.public.moments import Moments, PublicFit, PublicSide
+from hdpstats.public.moments import Coverage, Moments, PublicFit, PublicSide
 from hdpstats.raking.curvature import rakeable
 from hdpstats.raking.information import UNUSABLE, RakedInformation, raked_information
 from hdpstats.records.estimate import ErrorDistribution, Estimate, Estimates, SiteEstimate
 
 ASSUMED = "Standard errors take private {what} to be distributed as the public ones."
 UNLIKE = (
-    " In simulations with private means .6 and .4 standard deviations away, spreads .6 and 1.3 times the public ones "
-    "and a level of 10 % in place of 40 %, 95 % intervals of such models covered about {covered:.0%} of the slopes."
+    " In simulations of {fits} (3,000 private and 300 public people, epsilon 1), with private means .6 and .4 standard "
+    "deviations away, spreads .6 and 1.3 times the public ones{besides} and a level of 10 % in place of 40 %, 95 % "
+    "intervals covered about {percent:.0f} % of the slopes."
 )
 HIDDEN = "Noise hides private people's own Hessians and squared scores for the most part."
 RELEASED = (
@@ -349,9 +350,14 @@ def assumed(public: PublicSide | None) -> str:
     """Return what standard errors assume that rest on a public side; nothing without one."""
     if public is None:
         return ""
-    covered = public.covered_unlike
-    measured = "" if covered is None else UNLIKE.format(covered=covered)
-    return ASSUMED.format(what=public.taken_alike) + measured
+    return ASSUMED.format(what=public.taken_alike) + _covered(public.covered_unlike)
+
+
+def _covered(found: Coverage | None) -> str:
+    """Return what a simulation of such fits found, in words; nothing where there was none."""
+    if found is None:
+        return ""
+    return UNLIKE.format(fits=found.fits, besides=found.besides, percent=100.0 * found.share)
 
 
 def _together_note(notes: Sequence[str | None], *, alike: str) -> str | None:

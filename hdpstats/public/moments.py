@@ -48,6 +48,26 @@ class RowsOfPublic:
     weights: FloatArray
 
 
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Coverage:
+    """Coverage of 95 % intervals of slopes in simulated fits that took public rows as they were.
+
+    Attributes
+    ----------
+    fits : str
+        Which fits were simulated, in words.
+    share : float
+        The share of slopes that their intervals covered, the mean of all slopes.
+    besides : str
+        What else differed between private and public people than covariates, in words; empty where nothing did.
+    """
+
+    fits: str
+    share: float
+    besides: str = ""
+
+
 class PublicSide(ABC):
     """Public records in whitened coordinates: they give the geometry, a centre, and what curvature to expect.
 
@@ -76,10 +96,10 @@ class PublicSide(ABC):
         return "covariates"
 
     @property
-    def covered_unlike(self) -> float | None:
-        """Which share of slopes 95 % intervals covered in a study where private covariates differ; None where unknown.
+    def covered_unlike(self) -> Coverage | None:
+        """What intervals of such fits covered where private covariates differ; None where it was not measured.
 
-        Of models that take public rows as they are: ``tests/statistical/test_taken_alike.py`` measures it.
+        Of fits that take public rows as they are: ``tests/statistical/test_taken_alike.py`` measures it.
         """
         return None
 

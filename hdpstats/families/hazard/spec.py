@@ -17,7 +17,7 @@ from hdpstats._base.validation import choice
 from hdpstats.families.hazard.bounds import HazardPersonLoss
 from hdpstats.families.hazard.caps import flat_cap
 from hdpstats.families.hazard.outcomes import SurvivalOutcomes, followed_as_public, followed_to_horizon
-from hdpstats.families.hazard.public import HazardSide, hazard_side, spell_scores
+from hdpstats.families.hazard.public import HazardSide, hazard_side, measured_coverage, spell_scores
 from hdpstats.families.hazard.public_fit import (
     Baseline,
     PublicSpells,
@@ -349,6 +349,9 @@ class HazardSpec(LossSpec):
             starts=self.grid.starts,
             variables=self._variables(table, rows),
             unseen=self._unseen,
+            covered_unlike=measured_coverage(
+                self.asked, link=self.link, causes=len(self.causes), several=self.study.unit is not None
+            ),
         )
 
     @property

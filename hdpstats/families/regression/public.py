@@ -31,6 +31,7 @@ from hdpstats.losses.base import three_digits
 from hdpstats.public.enough import FEWEST_ROWS
 from hdpstats.public.invented import completed, unknown_directions
 from hdpstats.public.moments import (
+    Coverage,
     Moments,
     Penalty,
     PublicFit,
@@ -71,9 +72,12 @@ CLOSE = 1e-8
 RESIDUALS = "Residuals are taken to be as large as those of public rows."
 FOLLOW_UP = "Follow-up is taken to end, and times to differ from the model, as those of public rows."
 
-UNLIKE = {"own": 0.73}
-UNLIKE_SEVERAL = 0.95
-"""See `hdpstats.public.moments.PublicSide.covered_unlike`."""
+COVERED = {"own": Coverage(fits="logistic regressions by a user's own loss", share=0.76)}
+COVERED_SEVERAL = {
+    "squares": Coverage(fits="linear regressions of people with two rows each", share=0.93),
+    "logistic": Coverage(fits="logistic regressions of people with two rows each", share=0.82),
+}
+"""See `hdpstats.public.moments.PublicSide.covered_unlike`: by the loss, of people with one row and with several."""
 
 WEAK = 1e-4
 """Ridge of the fit that finds ``phi``, relative to the number of rows times their largest curvature."""
@@ -174,11 +178,11 @@ class WhitenedPublic(WhitenedRows, RakeableSide, SandwichSide):
         return RESIDUALS if self.loss.outcomes else FOLLOW_UP
 
     @property
-    def covered_unlike(self) -> float | None:
-        """Of users' own losses but those of residuals alone, and people with several rows."""
+    def covered_unlike(self) -> Coverage | None:
+        """Of own losses but those of residuals alone, and of linear and logistic fits to people with several rows."""
         if self.several:
-            return UNLIKE_SEVERAL
-        return None if self.loss.raked else UNLIKE.get(self.loss.name)
+            return COVERED_SEVERAL.get(self.loss.name)
+        return None if self.loss.raked else COVERED.get(self.loss.name)
 
     @property
     def canonical(self) -> bool:
