@@ -387,6 +387,14 @@ class LossSpec(ModelSpec):
         """Return in what private people are taken to be as public ones, in words."""
         return ALIKE if self.several is None else ALIKE_IN_ROWS
 
+    def covered_unlike(self, censoring: str) -> float | None:  # noqa: ARG002
+        """Return which share of slopes 95 % intervals of clipped scores covered in a study with unlike private people.
+
+        None where that was not measured. Of models that take public rows as they are:
+        ``tests/statistical/test_taken_alike_rounds.py`` measures it.
+        """
+        return None
+
     @property
     def outcome_notes(self) -> tuple[str, ...]:
         """What else is assumed of outcomes, in words."""

@@ -79,6 +79,9 @@ from hdpstats.sites import Study
 LARGEST_TOTAL = 1e4
 """The largest total of a hazard cap."""
 
+COVERED_UNLIKE: Final = {"logit": 0.86, "cloglog": 0.86}
+"""See `LossSpec.covered_unlike`: with late entry, by the link."""
+
 GOLDEN: Final = (math.sqrt(5.0) - 1.0) / 2.0
 """Its multiples, modulo 1, are spread evenly."""
 
@@ -317,6 +320,12 @@ class HazardSpec(LossSpec):
     def likeness(self, *, censoring: str) -> str:
         """Return in what private people are taken to be as public ones, in words."""
         return FOLLOWED_TO_HORIZON if censoring == "administrative" else ALIKE_IN_FOLLOW_UP
+
+    def covered_unlike(self, censoring: str) -> float | None:
+        """Of late entry; not where everybody is taken to be followed to the horizon."""
+        if self.design.start is None or censoring == "administrative":
+            return None
+        return COVERED_UNLIKE.get(self.link)
 
     @property
     def meat(self) -> float | None:

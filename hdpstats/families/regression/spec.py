@@ -90,6 +90,9 @@ from hdpstats.sites.study import checked_study
 NOTHING = 1e-20
 """A covariance of whitened coefficients that is rounding error."""
 
+COVERED_UNLIKE = {"squares": 0.85}
+"""See `LossSpec.covered_unlike`: of people with several rows, by the loss."""
+
 MOST_COUNTS = 200
 """The largest count up to which counts are listed."""
 
@@ -464,6 +467,10 @@ class RegressionSpec(RowSpec):
     def residuals_grow(self) -> float:
         """Those of a logistic model do not."""
         return 0.0 if self.loss.coupled else 1.0
+
+    def covered_unlike(self, censoring: str) -> float | None:  # noqa: ARG002
+        """Of linear models of people with several rows."""
+        return COVERED_UNLIKE.get(self.loss.name) if self.several is not None else None
 
     @property
     def outcome_notes(self) -> tuple[str, ...]:
