@@ -29,7 +29,7 @@ from hdpstats.mechanisms.clipped_newton.estimate import ALIKE, ALIKE_IN_ROWS
 from hdpstats.mechanisms.perturbation import ObjectivePerturbation, ObjectiveQuery
 from hdpstats.mechanisms.perturbation.request import Asked, Recommended
 from hdpstats.public.enough import few, rare_values, rarer
-from hdpstats.public.moments import Moments, PublicSide, WhitenedRows
+from hdpstats.public.moments import Coverage, Moments, PublicSide, WhitenedRows
 from hdpstats.public.row_weights import APART, Allowance, reach
 from hdpstats.records.averages import CohortMoments
 from hdpstats.records.estimate import Estimate
@@ -386,6 +386,14 @@ class LossSpec(ModelSpec):
     def likeness(self, *, censoring: str) -> str:  # noqa: ARG002
         """Return in what private people are taken to be as public ones, in words."""
         return ALIKE if self.several is None else ALIKE_IN_ROWS
+
+    def covered_unlike(self, censoring: str) -> Coverage | None:  # noqa: ARG002
+        """Return what 95 % intervals of clipped scores covered in a study with unlike private people.
+
+        None where that was not measured. Of models that take public rows as they are:
+        ``tests/statistical/test_taken_alike_rounds.py`` measures it.
+        """
+        return None
 
     @property
     def outcome_notes(self) -> tuple[str, ...]:

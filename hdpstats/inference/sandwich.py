@@ -40,7 +40,7 @@ fit it is not known how far the ridge pulls: that part is then left out. Of a le
 not known either: with people invented for one (`hdpstats.public.invented`) plans take curvature for known.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -146,11 +146,11 @@ def combine(
             np.array(combined.unshrunk), combined.variances, np.array([each.whole for each in own]), T=T
         ),
         disagreement=agree,
-        public_shares=None if combined.pooling is None else _public_shares(combined.pooling, T),
+        public_shares=None if combined.pooling is None else public_shares(combined.pooling, T),
     )
 
 
-def _public_shares(pooling: Pooling, T: FloatArray) -> FloatArray:
+def public_shares(pooling: Pooling, T: FloatArray) -> FloatArray:
     """Return the public fit's share in each pooled coefficient (p,): by how much it moves if the public one does."""
     rest = np.eye(len(pooling.weight)) - pooling.weight
     return np.asarray(np.diag(T @ rest @ np.linalg.pinv(T)))
@@ -329,7 +329,7 @@ class PredictedErrors:
 
     ``reported``: of what a fit would report; ``sampling``, ``privacy``: the private-only estimate's two parts;
     ``public``: of the penalised public fit, or None. ``parts`` are the covariances (p, p) of the two parts; None where
-    a plan does not tell them.
+    a plan does not tell them. ``compared``: by what mechanisms are compared; None where it is ``reported``.
     """
 
     reported: FloatArray
@@ -337,6 +337,15 @@ class PredictedErrors:
     privacy: FloatArray
     public: FloatArray | None
     parts: tuple[FloatArray, FloatArray] | None = None
+    compared: FloatArray | None = None
+
+    def without(self, which: BoolArray) -> "PredictedErrors":
+        """Return them with NaN for some coefficients (p,) that a fit would not report; mechanisms compare as before."""
+        return replace(self, reported=np.where(which, np.nan, self.reported), compared=self._compared)
+
+    @property
+    def _compared(self) -> FloatArray:
+        return self.reported if self.compared is None else self.compared
 
     @property
     def against_public(self) -> float:
@@ -344,7 +353,7 @@ class PredictedErrors:
 
         Coefficients that would not be reported do not count.
         """
-        return 1.0 if self.public is None else float(np.nanmean((self.reported / self.public) ** 2))
+        return 1.0 if self.public is None else float(np.nanmean((self._compared / self.public) ** 2))
 
     @property
     def against_sampling(self) -> float:
@@ -402,28 +411,46 @@ def not_estimable(errors: FloatArray, public: PublicSide, *, T: FloatArray) -> B
     return np.asarray(slopes & (errors > MOST * (1.0 if fit is None else fit.unit) * length))
 
 
+Predicted = Callable[[Sequence[FloatArray], bool], FloatArray]
+"""The covariance (D, D) that is predicted of a private estimate with moments averaged over some coefficients (D,).
+
+People are taken to be like the public ones, or, where the second argument is true, to be as is known of them besides.
+"""
+
+
 def few_persons(sites: Sequence[InformedPoint], public: PublicSide, *, T: FloatArray) -> tuple[BoolArray, BoolArray]:
+    """Return `few_by` of estimates from the released points of ``sites``."""
+
+    def predicted(places: Sequence[FloatArray], known: bool) -> FloatArray:
+        return averaged(
+            [_at((each.information if known else _alike(each, public)).over(places), each.part.noise) for each in sites]
+        ).covariance
+
+    return few_by(predicted, public, T=T)
+
+
+def few_by(predicted: Predicted, public: PublicSide, *, T: FloatArray) -> tuple[BoolArray, BoolArray]:
     """Return which slopes (p,) are predicted to stand for less than a few persons: of the private and pooled estimate.
 
     Coefficients are taken to be near the public ones, and people to be like the public ones; where errors are too large
-    for these, people are taken to be as is known of the ``sites`` besides, and errors must be too large for them, too.
+    for these, people are taken to be as is known of them besides, and errors must be too large for them, too.
     """
     fit, none = public.fit, np.zeros(len(T), dtype=bool)
-    private = averaged([of_point(public, noise=each.part.noise, records=each.part.records) for each in sites])
-    if fit is None or not not_estimable(_standard_errors(T, private.covariance) / CLEARLY, public, T=T).any():
+    if fit is None:
+        return none, none
+    covariance = predicted((public.centre,), False)
+    if not not_estimable(_standard_errors(T, covariance) / CLEARLY, public, T=T).any():
         return none, none
     places = (public.centre,)
     if not public.located:
-        places = tuple(public.centre + likely(private.covariance, fit))
+        places = tuple(public.centre + likely(covariance, fit))
     alone, pooled = ~none, ~none
     for known in (False, True):
-        private = averaged(
-            [_at((each.information if known else _alike(each, public)).over(places), each.part.noise) for each in sites]
-        )
-        alone = alone & not_estimable(_standard_errors(T, private.covariance), public, T=T)
+        covariance = predicted(places, known)
+        alone = alone & not_estimable(_standard_errors(T, covariance), public, T=T)
         if not alone.any():
             return none, none
-        errors = _standard_errors(T, expected_covariance(private.covariance, fit))
+        errors = _standard_errors(T, expected_covariance(covariance, fit))
         pooled = pooled & not_estimable(errors, public, T=T)
     return alone, pooled
 

@@ -255,20 +255,25 @@ def _combined(
 def _estimable(
     found: Estimates, parts: Sequence[ReleasedPoint], read: Sequence["_Read"], public: PublicSide, *, T: FloatArray
 ) -> Estimates:
-    """Return the estimates without slopes that are predicted to rest on less than a few persons, each by itself.
+    """Return the estimates without slopes that are predicted to rest on less than a few persons."""
+    sites = [InformedPoint(part=part, information=each.information) for part, each in zip(parts, read, strict=True)]
+    return without_few(found, few_persons(sites, public, T=T), public, T=T)
+
+
+def without_few(found: Estimates, few: tuple[BoolArray, BoolArray], public: PublicSide, *, T: FloatArray) -> Estimates:
+    """Return the private and the pooled estimate without ``few``: slopes (p,) of each that rest on too few persons.
 
     Errors as they were drawn vary with the noise where little is known, and would make a slope NaN or not by chance.
     Only where they are clearly small is a slope kept that the prediction would leave out: coefficients are then so far
     from the public ones that these are no place to predict errors at.
     """
-    sites = [InformedPoint(part=part, information=each.information) for part, each in zip(parts, read, strict=True)]
 
     def without(estimate: Estimate, few: BoolArray) -> Estimate:
         errors: FloatArray = np.asarray(estimate.bse, dtype=np.float64)
         unclear = not_estimable(errors / CLEARLY, public, T=T)
         return estimate.without(few & unclear, words=FEW_PERSONS)
 
-    alone, pooled = few_persons(sites, public, T=T)
+    alone, pooled = few
     return replace(
         found,
         private_only=without(found.private_only, alone),
@@ -279,12 +284,17 @@ def _estimable(
 def _correlations_note(public: PublicSide, read: Sequence["_Read"], *, T: FloatArray, terms: tuple[str, ...]) -> str:
     """Return how far errors would go with other correlations, where those of public rows are taken at some site."""
     rests = [each.information for each in read if _takes_correlations(each.information)]
+    return sensitivity(public, rests[0].at(public.centre).H, T=T, terms=terms) if rests else ""
+
+
+def sensitivity(public: PublicSide, H: FloatArray, *, T: FloatArray, terms: tuple[str, ...]) -> str:
+    """Return how far errors would go with other correlations, for a curvature ``H`` (D, D) that takes public ones."""
     blocks, begin = public.row_blocks
     first = int(public.geometry.intercept) if begin == 0 else 0
     slopes = [block[first:] for block in blocks]
-    if not rests or any(len(block) != len(public.geometry.location) for block in slopes):
+    if any(len(block) != len(public.geometry.location) for block in slopes):
         return ""
-    return correlations_note(rests[0].at(public.centre).H, T, terms=terms, blocks=slopes)
+    return correlations_note(H, T, terms=terms, blocks=slopes)
 
 
 def _takes_correlations(information: Information) -> bool:
@@ -350,10 +360,10 @@ def assumed(public: PublicSide | None) -> str:
     """Return what standard errors assume that rest on a public side; nothing without one."""
     if public is None:
         return ""
-    return ASSUMED.format(what=public.taken_alike) + _covered(public.covered_unlike)
+    return ASSUMED.format(what=public.taken_alike) + measured(public.covered_unlike)
 
 
-def _covered(found: Coverage | None) -> str:
+def measured(found: Coverage | None) -> str:
     """Return what a simulation of such fits found, in words; nothing where there was none."""
     if found is None:
         return ""

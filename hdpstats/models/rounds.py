@@ -8,10 +8,10 @@ from typing import final
 
 import numpy as np
 
-from hdpstats._base.typing import FloatArray
+from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats.families.outcomes import Outcomes
 from hdpstats.families.spec import LossSpec, fitted, refusal
-from hdpstats.inference.sandwich import predicted_errors
+from hdpstats.inference.sandwich import PredictedCovariance, few_by, not_estimable, predicted_errors, undetermined
 from hdpstats.mechanisms.clipped_newton import (
     ClippedNewton,
     ClippedNewtonQuery,
@@ -29,13 +29,16 @@ from hdpstats.mechanisms.clipped_newton.request import (
     check_enough,
     clip_at,
     costs_of,
+    covariance_over,
     expected_estimate,
     first_queries,
     noise_of_clip,
     of_sums,
     shares_of,
+    with_public_correlations,
 )
 from hdpstats.mechanisms.score_sums import SiteRounds
+from hdpstats.models.estimates import UNDETERMINED, is_flat, measured, sensitivity, without_few
 from hdpstats.models.fit_mechanism import FitMechanism, Prediction
 from hdpstats.models.private_result import ask_rounds, private_result
 from hdpstats.models.request import ONLY, FitRequest
@@ -44,6 +47,7 @@ from hdpstats.privacy.sensitivity import Relation
 from hdpstats.public.moments import PublicFit, PublicSide
 from hdpstats.raking.curvature import rakeable
 from hdpstats.raking.information import UNUSABLE
+from hdpstats.records.estimate import Estimates
 from hdpstats.results import ModelFacts, Result, RowWeights
 from hdpstats.solvers.objective import Rows
 
@@ -90,14 +94,17 @@ class NoisyNewton(FitMechanism):
         )
         matched, rounds = ask_rounds(spec.study, partial(advance, state), ClippedNewtonRelease)
         parts = rounds.contributions(counts)
+        answered = replace(state, sites={name: state.sites[name] for name in parts.given})
         found = estimates(
             matched,
             state.fit,
             [part.release.rounds[-1] for part in parts.given.values()],
             T=spec.to_terms(state.model),
             terms=spec.terms,
-            note=_note(spec, options, [state.raked.get(name) for name in parts.given], counts.sites.values()),
-        ).moved(spec.origin)
+            note=_note(spec, options, answered, counts.sites.values()),
+        )
+        numbers = {name: len(part.release.rounds) for name, part in parts.given.items()}
+        found = _estimable(found, spec, answered, numbers).moved(spec.origin)
         allowance = state.allowance.covariance if matched.private.allowance is None else matched.private.allowance
         state = replace(state, allowance=replace(state.allowance, covariance=allowance))
         facts = _facts(spec, options, state, tuple(parts.given))
@@ -111,18 +118,54 @@ class NoisyNewton(FitMechanism):
         sites = planned_records(spec, request, people, averages=True)
         costs = partial(costs_of, rounds=options.rounds)
         state = replace(state, sites=rounds_of_sites(sites, costs), raked=_raked(spec, state, options, sites))
-        queries = first_queries(state)
-        relation, total = spec.study.relation, spec.person_loss(state.model).total_of_cut
-        noise = {name: _averaged_sd(query, relation, total) for name, query in queries.items()}
-        private = expected_estimate(state, noise, people=_public_people(spec, state))
+        private = expected_estimate(state, _noise(spec, state), people=_public_people(spec, state))
         found, T, moved = of_sums(private), spec.to_terms(state.model), private.theta - state.fit.theta
+        errors, side = predicted_errors(found, state.fit, T=T, apart=moved), fitted(spec.public)
+        unknown, (few, _) = _not_told(spec, state, dict.fromkeys(sites, options.rounds))
         return Prediction(
             mechanism=options,
-            errors=predicted_errors(found, state.fit, T=T, apart=moved),
+            errors=errors.without(not_estimable(errors.reported, side, T=T)),
             reported=True,
             sites=sites,
-            unlike=np.sqrt(np.diag(T @ _unlike(fitted(spec.public), state.fit) @ T.T)),
+            unlike=np.sqrt(np.diag(T @ _unlike(side, state.fit) @ T.T)),
+            unknown=tuple(np.flatnonzero(unknown | few).tolist()),
         )
+
+
+def _noise(spec: LossSpec, state: Rounds) -> dict[str, float]:
+    """Return the standard deviation of the noise in an average of all rounds by what they cost, by site."""
+    relation, total = spec.study.relation, spec.person_loss(state.model).total_of_cut
+    return {name: _averaged_sd(query, relation, total) for name, query in first_queries(state).items()}
+
+
+def _not_told(
+    spec: LossSpec, state: Rounds, rounds: Mapping[str, int]
+) -> tuple[BoolArray, tuple[BoolArray, BoolArray]]:
+    """Return of which coefficients (p,) private people are predicted to tell too little, after so many rounds by site.
+
+    First those of which public rows say nothing, then slopes about which the private and the pooled estimate rest on
+    less than a few persons (`hdpstats.inference.sandwich.few_by`).
+    """
+    side, T = fitted(spec.public), spec.to_terms(state.model)
+    raised = state.averaging.raised
+    noise = {name: sd * raised[rounds[name] - 1] ** 0.5 for name, sd in _noise(spec, state).items()}
+
+    def predicted(places: Sequence[FloatArray], known: bool) -> FloatArray:
+        return covariance_over(state, noise, places, known=known)
+
+    unknown = np.zeros(len(T), dtype=bool)
+    if state.fit.unknown is not None:
+        covariance = predicted((state.fit.theta,), True)
+        private = PredictedCovariance(sampling=covariance, privacy=np.zeros_like(covariance))
+        unknown = undetermined(private, state.fit, T=T)
+    return unknown, few_by(predicted, side, T=T)
+
+
+def _estimable(found: Estimates, spec: LossSpec, state: Rounds, rounds: Mapping[str, int]) -> Estimates:
+    """Return the estimates without coefficients of which private people are predicted to tell too little."""
+    unknown, few = _not_told(spec, state, rounds)
+    told = found.without(unknown, words=UNDETERMINED)
+    return without_few(told, few, fitted(spec.public), T=spec.to_terms(state.model))
 
 
 def _unlike(side: PublicSide, fit: PublicFit) -> FloatArray:
@@ -186,19 +229,26 @@ def _raked(
     return found
 
 
-def _note(
-    spec: LossSpec, options: ClippedNewton, raked: Sequence[RakedSite | None], sites: Collection[SiteRecords]
-) -> str:
-    """Return what estimates rest on: ``raked`` people of each site that answered, or the likeness of public ones."""
+def _note(spec: LossSpec, options: ClippedNewton, state: Rounds, sites: Collection[SiteRecords]) -> str:
+    """Return what estimates rest on: raked people of each site that answered, or the likeness of public ones."""
+    raked = [state.raked.get(name) for name in state.sites]
     described = [each for each in raked if each is not None]
     if len(described) == len(raked):
         words = list(dict.fromkeys(note for each in described for note in each.notes))
     else:
-        words = [spec.likeness(censoring=options.censoring)]
+        words = [spec.likeness(censoring=options.censoring), measured(spec.covered_unlike(options.censoring)).strip()]
     told = rakeable(spec.public) is not None and all(site.cohort is not None for site in sites)
     if told and len(described) < len(raked):
         words.append(UNUSABLE)
-    return " ".join([*words, *spec.outcome_notes])
+    return " ".join(each for each in (*words, *spec.outcome_notes, _sensitivity(spec, state)) if each)
+
+
+def _sensitivity(spec: LossSpec, state: Rounds) -> str:
+    """Return how far errors would go with other correlations, where those of public people are taken at some site."""
+    H = with_public_correlations(state)
+    if H is None or is_flat(H):
+        return ""
+    return sensitivity(fitted(spec.public), H, T=spec.to_terms(state.model), terms=spec.terms)
 
 
 def open_rounds(spec: LossSpec, options: ClippedNewton, request: FitRequest, people: Mapping[str, int]) -> Rounds:

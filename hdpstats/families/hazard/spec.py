@@ -17,7 +17,7 @@ from hdpstats._base.validation import choice
 from hdpstats.families.hazard.bounds import HazardPersonLoss
 from hdpstats.families.hazard.caps import flat_cap
 from hdpstats.families.hazard.outcomes import SurvivalOutcomes, followed_as_public, followed_to_horizon
-from hdpstats.families.hazard.public import HazardSide, hazard_side, measured_coverage, spell_scores
+from hdpstats.families.hazard.public import LATE, HazardSide, hazard_side, measured_coverage, spell_scores
 from hdpstats.families.hazard.public_fit import (
     Baseline,
     PublicSpells,
@@ -60,7 +60,7 @@ from hdpstats.mechanisms.perturbation.hazard_request import (
 )
 from hdpstats.mechanisms.perturbation.request import Asked, Recommended
 from hdpstats.public.enough import least_rows
-from hdpstats.public.moments import Moments
+from hdpstats.public.moments import Coverage, Moments
 from hdpstats.public.row_weights import APART, LEAST_SD, Allowance, UnseenPeople, moved_rows
 from hdpstats.raking.information import with_described
 from hdpstats.raking.raking import PublicVariables
@@ -78,6 +78,12 @@ from hdpstats.sites import Study
 
 LARGEST_TOTAL = 1e4
 """The largest total of a hazard cap."""
+
+COVERED_UNLIKE: Final = {
+    link: Coverage(fits=f"hazard models ({link}) with late entry by clipped scores", share=0.86, besides=LATE)
+    for link in ("logit", "cloglog")
+}
+"""See `LossSpec.covered_unlike`: by the link."""
 
 GOLDEN: Final = (math.sqrt(5.0) - 1.0) / 2.0
 """Its multiples, modulo 1, are spread evenly."""
@@ -317,6 +323,13 @@ class HazardSpec(LossSpec):
     def likeness(self, *, censoring: str) -> str:
         """Return in what private people are taken to be as public ones, in words."""
         return FOLLOWED_TO_HORIZON if censoring == "administrative" else ALIKE_IN_FOLLOW_UP
+
+    def covered_unlike(self, censoring: str) -> Coverage | None:
+        """Of late entry alone; not where everybody is taken to be followed to the horizon."""
+        several = self.study.unit is not None or bool(self.design.strata) or len(self.causes) > 1
+        if self.design.start is None or several or censoring == "administrative":
+            return None
+        return COVERED_UNLIKE.get(self.link)
 
     @property
     def meat(self) -> float | None:

@@ -74,6 +74,7 @@ from hdpstats.losses.options import LossOption
 from hdpstats.mechanisms.perturbation import ObjectivePerturbation
 from hdpstats.mechanisms.perturbation.request import RegressionCost
 from hdpstats.public.enough import FEWEST_ROWS, least_rows
+from hdpstats.public.moments import Coverage
 from hdpstats.public.row_weights import Allowance, UnseenPeople
 from hdpstats.records.averages import CohortMoments
 from hdpstats.records.estimate import Estimate
@@ -89,6 +90,11 @@ from hdpstats.sites.study import checked_study
 
 NOTHING = 1e-20
 """A covariance of whitened coefficients that is rounding error."""
+
+COVERED_UNLIKE = {
+    "squares": Coverage(fits="linear regressions by clipped scores, of people with two rows each", share=0.85)
+}
+"""See `LossSpec.covered_unlike`: of people with several rows, by the loss."""
 
 MOST_COUNTS = 200
 """The largest count up to which counts are listed."""
@@ -465,6 +471,10 @@ class RegressionSpec(RowSpec):
     def residuals_grow(self) -> float:
         """Those of a logistic model do not."""
         return 0.0 if self.loss.coupled else 1.0
+
+    def covered_unlike(self, censoring: str) -> Coverage | None:  # noqa: ARG002
+        """Of linear models of people with several rows."""
+        return COVERED_UNLIKE.get(self.loss.name) if self.several is not None else None
 
     @property
     def outcome_notes(self) -> tuple[str, ...]:

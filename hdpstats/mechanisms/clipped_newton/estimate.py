@@ -18,7 +18,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
 from hdpstats.inference.meta_analysis import heterogeneity
 from hdpstats.inference.pooling import Pooling, disagreement
-from hdpstats.inference.sandwich import DRAWS, penalised
+from hdpstats.inference.sandwich import DRAWS, penalised, public_shares
 from hdpstats.mechanisms.clipped_newton import ClippedNewtonRelease
 from hdpstats.mechanisms.clipped_newton.matching import Matched, PrivateEstimate
 from hdpstats.mechanisms.score_sums import sum_noise
@@ -72,6 +72,7 @@ def estimates(
         ),
         heterogeneity=_heterogeneity(found.sites, distributions, page) if several else None,
         disagreement=page.disagreement(found.pooling, found.private, noises),
+        public_shares=public_shares(found.pooling, T),
     )
 
 

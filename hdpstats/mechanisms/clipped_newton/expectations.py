@@ -252,6 +252,8 @@ class RakedSite:
         The total of the case weights, which stands for the number of people where these count.
     notes : tuple of str
         What estimates rest on, and what raking could not mend.
+    correlated : bool
+        Whether correlations were described; else they are those of the public people.
     """
 
     outcomes: Outcomes
@@ -259,6 +261,7 @@ class RakedSite:
     sets: int
     total: float | None
     notes: tuple[str, ...]
+    correlated: bool
 
     def deviations(
         self,
@@ -320,4 +323,5 @@ def raked_site(
         sets=sets,
         total=known.people if known.weighted and not outcomes.several else None,
         notes=notes_on(raking, dimension=outcomes.dimension, what="Estimates and standard errors"),
+        correlated=bool(raking.variables.pairs.known),
     )

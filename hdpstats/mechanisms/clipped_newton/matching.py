@@ -138,6 +138,8 @@ class Averaging:
     ...     print([round(each, 3) for each in averaging.planned], round(averaging.hidden, 4))
     [0.1, 0.3, 0.6] 0.0083
     [0.002, 0.05, 0.948] 0.0022
+    >>> [round(each, 3) for each in replace(averaging, noise=1.0).raised]
+    [10.0, 2.5, 1.0]
     """
 
     costs: tuple[float, ...]
@@ -150,6 +152,12 @@ class Averaging:
         """The shares before a sum is asked for, 1 in sum."""
         weights = self._foreseen[0]
         return tuple(weight / sum(weights) for weight in weights)
+
+    @property
+    def raised(self) -> tuple[float, ...]:
+        """The variance of the noise in the planned average of the first rounds, over that of all by what they cost."""
+        shares = self.planned
+        return tuple((np.cumsum(np.square(shares) / self.costs) / np.cumsum(shares) ** 2).tolist())
 
     @property
     def hidden(self) -> float:

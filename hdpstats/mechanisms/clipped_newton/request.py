@@ -321,7 +321,7 @@ def expected_estimate(state: Rounds, noise: Mapping[str, float], *, people: Rows
         The public ones with their own outcomes; None where rounds are taken to end at the public fit.
     """
     outcomes, fit, clip, shares = state.outcomes, state.fit, float(state.clip), state.averaging.planned
-    of_rounds = np.cumsum(np.square(shares) / state.averaging.costs) / np.cumsum(shares) ** 2
+    of_rounds = np.array(state.averaging.raised)
     theta, asked = fit.theta, [(fit.theta, 1.0)]
     if people is not None:
         theta, asked = ends_near(outcomes, fit, people, shares=shares, clip=clip)
@@ -355,6 +355,56 @@ def _expected_answers(site: SiteRounds, asked: Asked, *, noise_sd: float) -> Sit
         for at, share in asked
     ]
     return SiteAnswers(records=site.records, records_sd=site.records_sd, answers=answers)
+
+
+def covariance_over(
+    state: Rounds, noise: Mapping[str, float], places: Sequence[FloatArray], *, known: bool
+) -> FloatArray:
+    """Return the covariance (D, D) that sums asked for at the truth are expected to give the private estimate.
+
+    It is that by sampling of private people and by noise, with moments averaged over coefficients (D,) that the truth
+    may be at. What the public people and the clip add is left out: it is not what private people tell.
+
+    Parameters
+    ----------
+    state
+        Everything public about the fit, its sites included.
+    noise
+        The standard deviation of the noise in the averaged sum of each site.
+    places
+        Where the truth may be.
+    known
+        Whether people are taken to be as they were described, where they were; else to be like the public ones.
+    """
+    outcomes, fit, clip = state.outcomes, state.fit, float(state.clip)
+    cohorts = [state.raked.get(name) if known else None for name in state.sites]
+
+    def asked(at: FloatArray) -> list[SiteAnswers]:
+        return [_expected_answers(site, [(at, 1.0)], noise_sd=noise[name]) for name, site in state.sites.items()]
+
+    weights = weights_of(outcomes, fit, asked(fit.theta), clip=clip, raked=cohorts)
+    found = [
+        linearised(at, parts_of(outcomes, at, asked(at), weights, clip=clip, raked=cohorts), whole=outcomes.whole)
+        for at in places
+    ]
+    information = np.mean([np.linalg.inv(each.response) for each in found], axis=0)
+    sums = np.mean([each.scores + each.counting for each in found], axis=0) + found[0].noise * np.eye(len(fit.theta))
+    response = np.linalg.inv(information)
+    return np.asarray(response @ sums @ response.T)
+
+
+def with_public_correlations(state: Rounds) -> FloatArray | None:
+    """Return one person's information (D, D) at the public fit, at a site that takes correlations of public people.
+
+    None where correlations were described at all sites.
+    """
+    for name in state.sites:
+        cohort = state.raked.get(name)
+        if cohort is None or not cohort.correlated:
+            outcomes, theta = state.outcomes if cohort is None else cohort.outcomes, state.fit.theta
+            found = expected(outcomes, theta, asked=[(theta, 1.0)], clip=float(state.clip)).information
+            return np.asarray(0.5 * (found + found.T))
+    return None
 
 
 def of_sums(private: PrivateEstimate) -> PredictedCovariance:

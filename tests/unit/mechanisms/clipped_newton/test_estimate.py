@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from hdpstats.inference.pooling import pool
+from hdpstats.inference.sandwich import public_shares
 from hdpstats.mechanisms.clipped_newton import ClippedNewtonRelease
 from hdpstats.mechanisms.clipped_newton.estimate import ALIKE, estimates
 from hdpstats.mechanisms.clipped_newton.matching import Matched, PrivateEstimate
@@ -69,6 +70,12 @@ def test_values_are_mapped_to_the_design_s_coordinates():
         "pooled",
     ]
     assert found.pooled.note == found.private_only.note == ALIKE
+
+
+def test_the_public_fit_s_shares_are_those_of_the_pooled_estimate():
+    assert read().public_shares.tolist() == public_shares(POOLING, T).tolist()
+    far = replace(POOLING, weight=np.eye(2))
+    assert read(replace(FOUND, pooling=far)).public_shares == pytest.approx([0.0, 0.0])
 
 
 def test_covariances_are_those_of_errors_drawn_from_their_sources():

@@ -10,7 +10,12 @@ from hdpstats.families.outcomes import ListedOutcomes
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.clipped_newton.expectations import expected, spread_of_slopes
 from hdpstats.mechanisms.clipped_newton.matching import Averaging, match
-from hdpstats.mechanisms.clipped_newton.request import Rounds, expected_estimate
+from hdpstats.mechanisms.clipped_newton.request import (
+    Rounds,
+    covariance_over,
+    expected_estimate,
+    with_public_correlations,
+)
 from hdpstats.mechanisms.score_sums import Answer, SiteAnswers, SiteRounds, clipped
 from hdpstats.public.moments import PublicFit
 from hdpstats.public.row_weights import Allowance
@@ -39,11 +44,16 @@ NOISY = 1e6
 
 def planned(made, fit, sizes, *, noise_sd, costs=(1.0,), records_sd=0.0, raked=None, noise=NOISY):
     """Return what a fit to sites of so many people is planned to err by."""
+    state = state_of(made, fit, sizes, costs=costs, records_sd=records_sd, raked=raked, noise=noise)
+    return expected_estimate(state, dict.fromkeys(state.sites, noise_sd))
+
+
+def state_of(made, fit, sizes, *, costs=(1.0,), records_sd=0.0, raked=None, noise=NOISY):
     sites = {
         str(place): SiteRounds(records=n, records_sd=records_sd, epsilon=Fraction(1), delta=Fraction(0), costs=())
         for place, n in enumerate(sizes)
     }
-    state = Rounds(
+    return Rounds(
         model=None,
         outcomes=made,
         fit=fit,
@@ -56,7 +66,6 @@ def planned(made, fit, sizes, *, noise_sd, costs=(1.0,), records_sd=0.0, raked=N
         public_sha256=None,
         replicate=1,
     )
-    return expected_estimate(state, dict.fromkeys(sites, noise_sd))
 
 
 def test_scores_beside_the_truth_have_means_that_differ_between_people():
@@ -152,3 +161,48 @@ def test_described_people_are_compared_where_the_truth_may_be():
     raked = {"0": Described(made)}
     one = planned(made, fit, (500,), noise_sd=30.0, raked=raked)
     assert one.public == pytest.approx(500**2 * fit.covariance / 3)
+
+
+@dataclass(frozen=True)
+class Told:
+    """A site's people as described: what of them a prediction for few persons needs."""
+
+    outcomes: ListedOutcomes
+    correlated: bool
+    total: None = None
+
+
+def test_what_private_people_tell_is_predicted_over_where_the_truth_may_be():
+    made, other = (binary(people(np.random.default_rng(seed), 80)) for seed in (2, 3))
+    places = (TRUTH, TRUTH + np.array([0.5, -1.0, 2.0]))
+    state = state_of(made, fit_at(TRUTH), [100], records_sd=5.0, raked={"0": Told(other, correlated=True)})
+    for known, listed in ((False, made), (True, other)):
+        at = [expected(listed, place, asked=[(place, 1.0)], clip=CLIP) for place in places]
+        A = 100 * sum(each.information for each in at) / 2
+        sums = sum(100 * each.covariance + 25 * np.outer(each.mean, each.mean) for each in at) / 2 + 7.0**2 * np.eye(3)
+        by_hand = np.linalg.inv(A) @ sums @ np.linalg.inv(A).T
+        found = covariance_over(state, {"0": 7.0}, places, known=known)
+        assert found == pytest.approx(by_hand, rel=1e-5, abs=1e-6)
+
+
+def test_a_site_of_little_information_does_not_spoil_what_all_of_them_tell():
+    made = binary(people(np.random.default_rng(2), 80))
+    one, two = (state_of(made, fit_at(TRUTH), sizes) for sizes in ([3000], [3000, 30]))
+    alone = covariance_over(one, {"0": 10.0}, [TRUTH], known=False)
+    together = covariance_over(two, {"0": 10.0, "1": 300.0}, [TRUTH], known=False)
+    assert np.trace(together) <= np.trace(alone)
+    assert together == pytest.approx(alone, rel=0.01, abs=1e-5)
+
+
+def test_the_curvature_that_takes_public_correlations_is_that_of_a_site_where_none_were_released():
+    made, other = (binary(people(np.random.default_rng(seed), 80)) for seed in (2, 3))
+    informations = [expected(each, TRUTH, asked=[(TRUTH, 1.0)], clip=CLIP).information for each in (made, other)]
+    of_public, of_other = (0.5 * (each + each.T) for each in informations)
+    for described, wanted in (
+        ({}, of_public),
+        ({"0": Told(other, correlated=True)}, of_public),
+        ({"0": Told(other, correlated=False)}, of_other),
+        ({"0": Told(other, correlated=True), "1": Told(other, correlated=True)}, None),
+    ):
+        found = with_public_correlations(state_of(made, fit_at(TRUTH), [100, 100], raked=described))
+        assert (found is None) if wanted is None else found == pytest.approx(wanted)
