@@ -11,6 +11,7 @@ import numpy as np
 from hdpstats._base.typing import FloatArray
 from hdpstats.families.outcomes import Outcomes
 from hdpstats.families.spec import LossSpec, fitted, refusal
+from hdpstats.inference.information import PublicInformation
 from hdpstats.inference.sandwich import predicted_errors
 from hdpstats.mechanisms.clipped_newton import (
     ClippedNewton,
@@ -36,6 +37,7 @@ from hdpstats.mechanisms.clipped_newton.request import (
     shares_of,
 )
 from hdpstats.mechanisms.score_sums import SiteRounds
+from hdpstats.models.estimates import planned_people
 from hdpstats.models.fit_mechanism import FitMechanism, Prediction
 from hdpstats.models.private_result import ask_rounds, private_result
 from hdpstats.models.request import ONLY, FitRequest
@@ -116,12 +118,24 @@ class NoisyNewton(FitMechanism):
         noise = {name: _averaged_sd(query, relation, total) for name, query in queries.items()}
         private = expected_estimate(state, noise, people=_public_people(spec, state))
         found, T, moved = of_sums(private), spec.to_terms(state.model), private.theta - state.fit.theta
+        side = fitted(spec.public)
         return Prediction(
             mechanism=options,
             errors=predicted_errors(found, state.fit, T=T, apart=moved),
             reported=True,
             sites=sites,
-            unlike=np.sqrt(np.diag(T @ _unlike(fitted(spec.public), state.fit) @ T.T)),
+            unlike=np.sqrt(np.diag(T @ _unlike(side, state.fit) @ T.T)),
+            people=planned_people(
+                spec,
+                found,
+                side=side,
+                known=PublicInformation(public=side, records=sum(site.records for site in sites.values())),
+                noise=lambda H: np.eye(len(H)),
+                T=T,
+                fit=state.fit,
+                apart=moved,
+                told=(request.description is not None and len(state.raked) == len(sites), False),
+            ),
         )
 
 
