@@ -21,15 +21,16 @@ function near the quantile, and no more.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, final
 
 import numpy as np
 
-from hdpstats._base.typing import BoolArray, FloatArray
+from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.families.regression.likelihood import is_tied
 from hdpstats.families.regression.public import WhitenedPublic
+from hdpstats.families.spec import LossSpec
 from hdpstats.inference import draws
 from hdpstats.inference.combination import InformedPoint, ReleasedPoint, scalar_weight, shares, weighted
 from hdpstats.inference.information import Information, PublicInformation, ReleasedInformation, added, released_hessian
@@ -47,9 +48,11 @@ from hdpstats.inference.sandwich import (
     planned_covariance,
     undetermined,
 )
+from hdpstats.inference.unlike_people import PlannedPeople
 from hdpstats.losses import SmoothedQuantile
 from hdpstats.models.own_description import MARGIN, ResidualSd
 from hdpstats.public.moments import Coverage, Moments, PublicFit, PublicSide
+from hdpstats.public.row_weights import Allowance
 from hdpstats.raking.curvature import rakeable
 from hdpstats.raking.information import UNUSABLE, RakedInformation, raked_information
 from hdpstats.records.estimate import ErrorDistribution, Estimate, Estimates, SiteEstimate
@@ -188,27 +191,95 @@ def planned(
     *,
     stand_ins: Sequence[PublicSide],
     meat: float | None,
-    allowance: FloatArray | None,
-) -> PredictedCovariance:
-    """Return what the private estimate that is read from expected releases errs by; see `estimates`.
+) -> tuple[PredictedCovariance, Sequence[Information]]:
+    """Return what the private estimate that is read from expected releases errs by, and what is known of curvature.
 
-    What is known of curvature is read as for a fit; where nothing is, people are taken to be as ``stand_ins`` of each
+    What is known is read as for a fit (`estimates`); where nothing is, people are taken to be as ``stand_ins`` of each
     site are. Errors are not drawn: their covariance is in closed form (`hdpstats.inference.sandwich`).
     """
     read = _read(parts, meat=meat, raked=True)
     if read is None:
-        found = averaged(
-            [
-                of_point(side, noise=part.noise, records=part.records)
-                for side, part in zip(stand_ins, parts, strict=True)
-            ]
-        )
-    else:
-        points = [
-            InformedPoint(part=part, information=each.information) for part, each in zip(parts, read, strict=True)
+        alike = [
+            PublicInformation(public=side, records=max(part.records, 1))
+            for side, part in zip(stand_ins, parts, strict=True)
         ]
-        found = planned_covariance(points, centre=stand_ins[0].centre, fit=stand_ins[0].fit)
-    return found.allowing(allowance)
+        of_sites = [
+            of_point(side, noise=part.noise, records=part.records) for side, part in zip(stand_ins, parts, strict=True)
+        ]
+        return averaged(of_sites), alike
+    points = [InformedPoint(part=part, information=each.information) for part, each in zip(parts, read, strict=True)]
+    found = planned_covariance(points, centre=stand_ins[0].centre, fit=stand_ins[0].fit)
+    return found, [each.information for each in read]
+
+
+def planned_people(
+    spec: LossSpec,
+    private: PredictedCovariance,
+    *,
+    side: PublicSide,
+    known: Information,
+    noise: Callable[[FloatArray], FloatArray],
+    T: FloatArray,
+    fit: PublicFit | None,
+    apart: FloatArray | float = 0.0,
+    weights: Allowance | None = None,
+    allowance: FloatArray | None = None,
+    told: tuple[bool, bool] = (False, False),
+    residuals: tuple[float, float] = (1.0, 1.0),
+) -> PlannedPeople | None:
+    """Return what predicted errors rest on as far as private people may be unlike ``side``; None where not known.
+
+    ``known`` is the curvature of the site that counts most; ``told`` says whether a given description tells means and
+    spreads of covariates, and whether it tells correlations (`told_by_description`). People who are weighted by a
+    chance of treatment may differ in that as well: there nothing is returned.
+    """
+    if spec.overlap is not None:
+        return None
+    blocks, begin = side.row_blocks
+    own = side.geometry.intercept and begin == 0
+    return PlannedPeople(
+        private=private,
+        hessian=lambda theta: known.at(theta).H,
+        noise=noise,
+        centre=side.centre,
+        T=T,
+        terms=spec.terms,
+        blocks=slopes_of(side),
+        intercepts=[int(block[0]) for block in blocks] if own else [],
+        canonical=side.canonical,
+        fit=fit,
+        apart=apart,
+        weights=weights,
+        allowance=allowance,
+        spreads_known=told[0],
+        correlations_known=told[1],
+        residuals=residuals,
+    )
+
+
+def open_residuals(taken: ResidualSd | None, *, released: bool) -> tuple[float, float]:
+    """Return how many times as large as taken residuals may be when a fit reports, at least and at most.
+
+    Where outcomes are to be described yet they may be as far below what is taken as the largest is above it. Where
+    squared scores are ``released`` these tell smaller ones, down to `SMALLEST` of the largest variance.
+    """
+    if taken is None:
+        return 1.0, 1.0
+    most = 1.0 if taken.described else taken.largest / taken.value
+    smallest = math.sqrt(SMALLEST) * taken.largest / taken.value if released else 1.0
+    return min(smallest, 1.0 / most), most
+
+
+def told_by_description(known: Sequence[Information], *, described: bool) -> tuple[bool, bool]:
+    """Return whether curvature follows means and spreads, and correlations, of private people at all sites.
+
+    Public rows raked to a description do; without public rows stand-ins are made as ``described``.
+    """
+    before = [each.told if isinstance(each, SandwichInformation) else each for each in known]
+    raked = [each for each in before if isinstance(each, RakedInformation)]
+    if len(raked) < len(known):
+        return described, False
+    return True, not any(takes_correlations(each) for each in raked)
 
 
 def unknown_alone(parts: Sequence[ReleasedPoint], *, T: FloatArray, meat: float | None) -> tuple[int, ...]:
@@ -283,21 +354,27 @@ def without_few(found: Estimates, few: tuple[BoolArray, BoolArray], public: Publ
 
 def _correlations_note(public: PublicSide, read: Sequence["_Read"], *, T: FloatArray, terms: tuple[str, ...]) -> str:
     """Return how far errors would go with other correlations, where those of public rows are taken at some site."""
-    rests = [each.information for each in read if _takes_correlations(each.information)]
+    rests = [each.information for each in read if takes_correlations(each.information)]
     return sensitivity(public, rests[0].at(public.centre).H, T=T, terms=terms) if rests else ""
 
 
 def sensitivity(public: PublicSide, H: FloatArray, *, T: FloatArray, terms: tuple[str, ...]) -> str:
     """Return how far errors would go with other correlations, for a curvature ``H`` (D, D) that takes public ones."""
-    blocks, begin = public.row_blocks
-    first = int(public.geometry.intercept) if begin == 0 else 0
-    slopes = [block[first:] for block in blocks]
-    if any(len(block) != len(public.geometry.location) for block in slopes):
+    slopes = slopes_of(public)
+    if not slopes:
         return ""
     return correlations_note(H, T, terms=terms, blocks=slopes)
 
 
-def _takes_correlations(information: Information) -> bool:
+def slopes_of(public: PublicSide) -> list[IntArray]:
+    """Return the coordinates of slopes of each predictor; none where these are not of one column each."""
+    blocks, begin = public.row_blocks
+    first = int(public.geometry.intercept) if begin == 0 else 0
+    slopes = [block[first:] for block in blocks]
+    return [] if any(len(block) != len(public.geometry.location) for block in slopes) else slopes
+
+
+def takes_correlations(information: Information) -> bool:
     """Return whether curvature takes public rows with their own correlations."""
     if isinstance(information, RakedInformation):
         return not information.raking.variables.pairs.known

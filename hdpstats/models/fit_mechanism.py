@@ -15,6 +15,7 @@ from typing import Any, final
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference.sandwich import PredictedErrors
+from hdpstats.inference.unlike_people import PlannedPeople
 from hdpstats.models.own_description import ResidualSd
 from hdpstats.models.request import FitRequest
 from hdpstats.models.site_records import SiteRecords
@@ -34,7 +35,8 @@ class Prediction:
     ``for_sandwich`` is the largest share of what is left of a site's epsilon for its people's own Hessians and squared
     scores, ``for_hessian`` that for a noisy Hessian, where the query says it; ``unknown`` are the numbers of
     coefficients that public facts predict the estimate from private people alone not to have; ``residual_sd`` is what
-    errors take for the standard deviation of residuals that no public row tells.
+    errors take for the standard deviation of residuals that no public row tells; ``people`` is what errors rest on as
+    far as private people may be unlike public ones, None where that is not known.
     """
 
     mechanism: MechanismOptions
@@ -49,6 +51,7 @@ class Prediction:
     for_hessian: Fraction = Fraction(0)
     unknown: tuple[int, ...] = ()
     residual_sd: ResidualSd | None = None
+    people: PlannedPeople | None = None
 
 
 class FitMechanism(ABC):

@@ -30,7 +30,9 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import real
 from hdpstats.display import element, grid, notes, number, page
-from hdpstats.families.spec import FROM_SCHEMA, ModelSpec
+from hdpstats.families.spec import FROM_PUBLIC, FROM_SCHEMA, LossSpec, ModelSpec
+from hdpstats.inference.other_correlations import MOVED
+from hdpstats.inference.unlike_people import AWAY, SPREADS, ErrorRange, error_range
 from hdpstats.mechanisms.registry import BY_NAME
 from hdpstats.models.estimates import residual_sd_words
 from hdpstats.models.fit_mechanism import Prediction
@@ -92,6 +94,8 @@ class Wanted:
         if self.epsilon is not None:
             least = " or less" if self.epsilon == float(CANDIDATES[0]) else ""
             return f"{wanted} needs epsilon = {self.epsilon:g}{least}"
+        if math.isnan(self.best.std_error):
+            return f"{wanted} is out of reach: not predicted to be estimable at epsilon = {float(CANDIDATES[-1]):g}"
         at = f"{wanted} is out of reach: {self.best.std_error:.3g} at epsilon = {float(CANDIDATES[-1]):g}"
         if self.best.noise < MOSTLY:
             return f"{at}, nearly all of it sampling error; it takes more records"
@@ -140,7 +144,7 @@ def smallest_epsilons(
         return known[epsilon][term]
 
     def smallest(term: str, std_error: float) -> float | None:
-        if at(CANDIDATES[-1], term).std_error > std_error:
+        if not at(CANDIDATES[-1], term).std_error <= std_error:  # larger, or not estimable
             return None
         low, high = -1, len(CANDIDATES) - 1
         while high - low > 1:
@@ -170,6 +174,18 @@ DIFFER = "they allow for coefficients of private people that are not those of pu
 
 AS_DESCRIBED = "Without public rows the prediction takes covariates as described, not correlated, and no effects."
 
+DESCRIBED: Final = (
+    "Predicted from public rows, weighted and re-scaled to the description: shares, means and spreads of covariates "
+    "are its; correlations and effects are taken to be those of public rows."
+)
+CORRELATIONS_DESCRIBED: Final = (
+    "Predicted from public rows, weighted and re-scaled to the description: shares, means, spreads and correlations of "
+    "covariates are its; effects are taken to be those of public rows."
+)
+"""What predictions rest on with a description and public rows."""
+
+NO_RANGE: Final = " What standard errors would be if private people are unlike them is not predicted here."
+
 COUNTED = (
     " Rows with missing cells are left out: a part of epsilon is spent on the number of the others. The plan is for "
     "records without missing cells; plan(n=...) is for fewer."
@@ -188,8 +204,11 @@ class Plan:
         Columns ``epsilon, mechanism, se_share`` (the share of epsilon for a noisy Hessian; 0 for mechanisms that
         release none), ``term, std_error`` (of what a fit would report), ``sampling, privacy`` (the private rows' two
         parts: ``private_only**2 = sampling**2 + privacy**2``), ``private_only``, ``public_only``
-        (of `fit_public`; NaN without public outcomes), ``reported`` (whether a fit would report standard errors: it is
-        refused before it is charged where it would not, unless ``se_share=0`` asks for coefficients alone).
+        (of `fit_public`; NaN without public outcomes), ``low, high`` (between which ``std_error`` may lie if private
+        people are unlike those that the prediction takes: ``unlike`` says in what; NaN where that is not predicted, as
+        for weighted people and mechanisms beside perturbation and ``clipped_newton``), ``reported``
+        (whether a fit would report standard errors: it is refused before it is charged where it would not, unless
+        ``se_share=0`` asks for coefficients alone).
     records : int
         The number of private records planned for.
     declared : bool
@@ -209,6 +228,8 @@ class Plan:
         Where people have several rows what fits with other ``correlation=`` would report, side by side: columns
         ``correlation`` (r), ``total`` (W, the most that a person counts), ``epsilon, term, std_error, private_only``.
         They may be errors of different coefficients: choose what is to be estimated, not the smaller error.
+    unlike : str
+        In what private people may be unlike, for ``low`` and ``high``, in words; empty where nothing is left open.
     labels : mapping of str to str
         What pages and figures call the coefficients whose columns have labels in the schema.
 
@@ -234,6 +255,7 @@ class Plan:
     bought: Mapping[float, tuple[str, ...]] = field(default_factory=dict)
     wanted: tuple[Wanted, ...] = ()
     correlations: pd.DataFrame | None = None
+    unlike: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -249,6 +271,7 @@ class Plan:
     ) -> "Plan":
         """Return the plan of fits that would be asked for, from what each would report."""
         counted = any(site.for_count for _, found in predictions for site in found.sites.values())
+        ranges = [None if found.people is None else error_range(found.people) for _, found in predictions]
         frames = [
             pd.DataFrame(
                 {
@@ -261,16 +284,19 @@ class Plan:
                     "privacy": found.errors.privacy,
                     "private_only": np.hypot(found.errors.sampling, found.errors.privacy),
                     "public_only": np.nan if spec.public_only is None else spec.public_only.bse.to_numpy(),
+                    "low": np.nan if between is None else np.minimum(between.low, found.errors.reported),
+                    "high": np.nan if between is None else np.maximum(between.high, found.errors.reported),
                     "reported": found.reported,
                 }
             )
-            for request, found in predictions
+            for (request, found), between in zip(predictions, ranges, strict=True)
         ]
         return cls(
             frame=pd.concat(frames, ignore_index=True),
             records=records,
             declared=declared,
             assumption=_assumption(spec, [found for _, found in predictions])
+            + (NO_RANGE if isinstance(spec, LossSpec) and not any(ranges) else "")
             + (COUNTED if counted and spec.study.schema.leaves_out(spec.needs) else ""),
             wanted=wanted,
             shares={float(request.epsilon): _shares(request, found) for request, found in predictions},
@@ -282,6 +308,7 @@ class Plan:
                 for request, found in predictions
             },
             correlations=_side_by_side(spec, others),
+            unlike=_unlike(ranges, public=spec.public_side is not None),
             labels=labels_of_terms(spec.terms, spec.study.schema),
             floor=max((float(ledger.floor.epsilon) for ledger in spec.study.ledgers.values()), default=0.0),
         )
@@ -357,6 +384,19 @@ class Plan:
         return f"; it is charged {self.floor:g}, the least that the account charges" if epsilon < self.floor else ""
 
     @property
+    def ranges(self) -> str:
+        """Between how many times those of the table standard errors may lie if private people are unlike, in words."""
+        if not self.unlike:
+            return ""
+        epsilons = self.frame["epsilon"]
+        parts = {value: _range(self.frame[epsilons == value]) for value in sorted(set(epsilons.tolist()))}
+        told = [
+            f"{least:.2g} and {most:.2g} times these at epsilon = {value:.3g} (largest: {term})"
+            for value, (least, most, term) in ((value, each) for value, each in parts.items() if each is not None)
+        ]
+        return f"{self.unlike}, standard errors lie between {', '.join(told)}. {NO_BOUND}" if told else ""
+
+    @property
     def title(self) -> str:
         """What is predicted, and for how many private records."""
         of = f"the declared {self.records}" if self.declared else str(self.records)
@@ -371,7 +411,7 @@ class Plan:
         lines += [shown.to_string(), ""]
         lines += [str(each) for each in self.wanted]
         lines += [f"epsilon = {epsilon:.3g}: {verdict}" for epsilon, verdict in self.verdicts.items()]
-        lines += self.switches
+        lines += [*self.switches, *([self.ranges] if self.ranges else [])]
         lines += ["", _of_rows(self.correlations), BY_CORRELATION] if self.correlations is not None else []
         return "\n".join([*lines, self.assumption])
 
@@ -390,7 +430,7 @@ class Plan:
             rows = [[self.labels.get(term, term), term, *line] for term, *line in rows]
         said = [str(each) for each in self.wanted]
         said += [f"epsilon = {epsilon:.3g}: {verdict}" for epsilon, verdict in self.verdicts.items()]
-        said += self.switches
+        said += [*self.switches, *([self.ranges] if self.ranges else [])]
         said += [BY_CORRELATION] if self.correlations is not None else []
         verdicts = (element("li", words) for words in said)
         hidden = [f"{self.title}."] if self.declared else []
@@ -439,9 +479,55 @@ def _of_rows(frame: pd.DataFrame) -> str:
     return wide.T.map(lambda value: f"{value:.4f}").to_string()
 
 
+NO_BOUND: Final = "People may differ more, or otherwise."
+
+
+def _range(part: pd.DataFrame) -> tuple[float, float, str] | None:
+    """Return between how many times those predicted errors of one epsilon may lie, and whose are the largest.
+
+    Intercepts do not count where there are other coefficients. None where nothing is open.
+    """
+    slopes = part[~part["term"].map(is_intercept)]
+    own = (part if slopes.empty else slopes).set_index("term")
+    least, most = own["low"] / own["std_error"], (own["high"] / own["std_error"]).dropna()
+    if most.empty or (most.max() == 1.0 and least.min() == 1.0):
+        return None
+    return float(least.min()), float(most.max()), str(most.idxmax())
+
+
+def _unlike(ranges: Sequence[ErrorRange | None], *, public: bool) -> str:
+    """Return in what private people may be unlike those that a prediction takes, in words; nothing where in nothing."""
+    found = [each for each in ranges if each is not None]
+    if not found:
+        return ""
+    first, ends = found[0], [each.residuals for each in found]
+    least, most = min(low for low, _ in ends), max(high for _, high in ends)
+    than, words = "public ones" if public else "those taken here", []
+    if first.correlations:
+        words.append(f"correlate otherwise (one pair by {MOVED:g})")
+    if first.spreads:
+        words.append(f"spread {SPREADS[0]:g} to {SPREADS[1]:g} times as much as {than}")
+    if first.means:
+        words.append(f"have means {AWAY[0]:g} standard deviations away")
+    said = [f"private covariates {_or(words)}"] if words else []
+    if (least, most) != (1.0, 1.0):
+        said.append(f"residuals vary {least:.2g} to {most:.2g} times as much as is taken here")
+    return f"If {', or '.join(said)}" if said else ""
+
+
+def _or(words: Sequence[str]) -> str:
+    """Return phrases in a row, the last after an or."""
+    return " or ".join(each for each in (", ".join(words[:-1]), words[-1]) if each)
+
+
 def _verdict(part: pd.DataFrame) -> str:
-    noise = float(np.median(part["privacy"] ** 2 / part["private_only"] ** 2))
-    words = f"privacy noise is {noise:.0%} of the private estimate's variance (mechanism {part['mechanism'].iloc[0]})"
+    noise = float((part["privacy"] ** 2 / part["private_only"] ** 2).median())
+    unknown = [str(term) for term in part.loc[part["std_error"].isna(), "term"]]
+    named = f"; not predicted to be estimable: {', '.join(unknown)}" if unknown else ""
+    mechanism = f"(mechanism {part['mechanism'].iloc[0]})"
+    if math.isnan(noise) or len(unknown) == len(part):
+        return f"no coefficient is predicted to be estimable {mechanism}"
+    words = f"privacy noise is {noise:.0%} of the private estimate's variance {mechanism}{named}"
     if part["public_only"].isna().all() or not part["reported"].all():
         return words
     gain = 1.0 - float((part["std_error"] / part["public_only"]).median())
@@ -455,6 +541,9 @@ def _assumption(spec: ModelSpec, predictions: Sequence[Prediction]) -> str:
     """Return what predictions rest on, in words."""
     described = all(found.described for found in predictions)
     words = AS_DESCRIBED if spec.assumption == FROM_SCHEMA and described else spec.assumption
+    people = predictions[-1].people
+    if spec.assumption == FROM_PUBLIC and people is not None and people.spreads_known:
+        words = CORRELATIONS_DESCRIBED if people.correlations_known else DESCRIBED
     taken = predictions[-1].residual_sd
     return " ".join(each for each in (words, spec.few_public, taken and residual_sd_words(taken)) if each)
 

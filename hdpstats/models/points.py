@@ -40,8 +40,11 @@ from hdpstats.models.estimates import (
     estimates,
     has_steps,
     is_plain,
+    open_residuals,
     planned,
+    planned_people,
     tied_quantile,
+    told_by_description,
     unknown_alone,
     with_residual_sd,
 )
@@ -159,13 +162,18 @@ class PointMechanism(FitMechanism):
         parts = _sharing(spec, parts)
         T, weights = spec.to_terms(query.model), _weights(spec, parts)
         allowance = _allowance(parts, weights)
-        private = planned(parts, stand_ins=sides, meat=informed.meat, allowance=allowance)
+        alone, known = planned(parts, stand_ins=sides, meat=informed.meat)
+        private = alone.allowing(allowance)
+        given = request.description is not None
+        described = all(site.cohort is not None for site in sites.values())
+        told = told_by_description(known, described=described and spec.public is None) if given else (False, False)
+        largest = int(np.argmax([part.records for part in parts]))
         fit = sides[0].fit if spec.overlap is None else None  # weighted people are not pooled with public ones
         return Prediction(
             mechanism=found.options,
             errors=predicted_errors(private, fit, T=T, side=sides[0], weights=weights),
             reported=found.reported,
-            described=all(site.cohort is not None for site in sites.values()),
+            described=described,
             refusal=found.refusal,
             risk=found.risk,
             sites=sites,
@@ -173,6 +181,19 @@ class PointMechanism(FitMechanism):
             for_hessian=of_hessian,
             unknown=unknown_alone(parts, T=T, meat=informed.meat),
             residual_sd=taken,
+            people=planned_people(
+                spec,
+                alone,
+                side=sides[largest],
+                known=known[largest],
+                noise=parts[largest].noise.covariance,
+                T=T,
+                fit=fit,
+                weights=weights,
+                allowance=allowance,
+                told=told,
+                residuals=open_residuals(taken, released=spent > 0),
+            ),
         )
 
     def read(self, spec: LossSpec, request: FitRequest, points: Contributions[PointQuery, PointRelease]) -> Result:

@@ -11,6 +11,7 @@ import numpy as np
 from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats.families.outcomes import Outcomes
 from hdpstats.families.spec import LossSpec, fitted, refusal
+from hdpstats.inference.information import PublicInformation
 from hdpstats.inference.sandwich import PredictedCovariance, few_by, not_estimable, predicted_errors, undetermined
 from hdpstats.mechanisms.clipped_newton import (
     ClippedNewton,
@@ -38,7 +39,7 @@ from hdpstats.mechanisms.clipped_newton.request import (
     with_public_correlations,
 )
 from hdpstats.mechanisms.score_sums import SiteRounds
-from hdpstats.models.estimates import UNDETERMINED, is_flat, measured, sensitivity, without_few
+from hdpstats.models.estimates import UNDETERMINED, is_flat, measured, planned_people, sensitivity, without_few
 from hdpstats.models.fit_mechanism import FitMechanism, Prediction
 from hdpstats.models.private_result import ask_rounds, private_result
 from hdpstats.models.request import ONLY, FitRequest
@@ -129,6 +130,17 @@ class NoisyNewton(FitMechanism):
             sites=sites,
             unlike=np.sqrt(np.diag(T @ _unlike(side, state.fit) @ T.T)),
             unknown=tuple(np.flatnonzero(unknown | few).tolist()),
+            people=planned_people(
+                spec,
+                found,
+                side=side,
+                known=PublicInformation(public=side, records=sum(site.records for site in sites.values())),
+                noise=lambda H: np.eye(len(H)),
+                T=T,
+                fit=state.fit,
+                apart=moved,
+                told=(request.description is not None and len(state.raked) == len(sites), False),
+            ),
         )
 
 
