@@ -50,7 +50,7 @@ from hdpstats.inference.sandwich import (
 )
 from hdpstats.inference.unlike_people import PlannedPeople
 from hdpstats.losses import SmoothedQuantile
-from hdpstats.models.own_description import MARGIN, ResidualSd
+from hdpstats.models.own_description import MARGIN, MOST_PARTS, PARTS, ResidualSd
 from hdpstats.public.moments import Coverage, Moments, PublicFit, PublicSide
 from hdpstats.public.row_weights import Allowance
 from hdpstats.raking.curvature import rakeable
@@ -260,14 +260,15 @@ def planned_people(
 def open_residuals(taken: ResidualSd | None, *, released: bool) -> tuple[float, float]:
     """Return how many times as large as taken residuals may be when a fit reports, at least and at most.
 
-    Where outcomes are to be described yet they may be as far below what is taken as the largest is above it. Where
-    squared scores are ``released`` these tell smaller ones, down to `SMALLEST` of the largest variance.
+    Where outcomes are to be described yet the declared range may be 2 to `MOST_PARTS` of their standard deviations.
+    Where only the range is known, and squared scores are ``released``, these tell smaller residuals, down to `SMALLEST`
+    of the largest variance.
     """
-    if taken is None:
+    if taken is None or taken.described:
         return 1.0, 1.0
-    most = 1.0 if taken.described else taken.largest / taken.value
-    smallest = math.sqrt(SMALLEST) * taken.largest / taken.value if released else 1.0
-    return min(smallest, 1.0 / most), most
+    if taken.unknown:
+        return (math.sqrt(SMALLEST), 1.0) if released else (1.0, 1.0)
+    return PARTS / MOST_PARTS, taken.largest / taken.value
 
 
 def told_by_description(known: Sequence[Information], *, described: bool) -> tuple[bool, bool]:

@@ -68,8 +68,11 @@ Of four linear fits to real people robust standard errors were .94 to 1.79 times
 alike, and residuals had .46 to .93 of the outcome's variance.
 """
 
-PARTS: Final = 6.0
-"""Where nothing tells how much an outcome varies: its declared range, in standard deviations, that is reckoned with."""
+PARTS, MOST_PARTS = 6.0, 20.0
+"""Where nothing tells how much an outcome varies: its declared range, in standard deviations, that is reckoned with.
+
+And the largest that the range of a plan covers; of flchain's concentrations it is 17.
+"""
 
 RANGE_OF_OUTCOME: Final = PARTS**2 / 4.0
 """How far one person can then move the mean square of the outcome, times the number of people, in its variances."""

@@ -121,8 +121,13 @@ def test_no_epsilon_reaches_what_is_not_estimable():
 
 
 def test_squared_scores_that_a_fit_releases_tell_smaller_residuals():
-    """With public covariates alone a plan takes the largest residuals, and a fit that buys squared scores does not."""
-    found = hdpf.linear("x ~ z", hdp.Study(public=PUBLIC[["z"]], schema=SCHEMA)).plan(epsilon=3, n=10_000)
+    """Without an intercept a plan takes the largest residuals, and a fit that buys squared scores does not."""
+    found = hdpf.linear("x ~ 0 + z", hdp.Study(public=PUBLIC[["z"]], schema=SCHEMA)).plan(epsilon=3, n=10_000)
     assert "residuals vary 0.32 to 1 times as much as is taken here" in found.ranges
-    nothing = hdpf.linear("x ~ z", hdp.Study(public=PUBLIC[["z"]], schema=SCHEMA)).plan(epsilon=0.05, n=1000)
+    nothing = hdpf.linear("x ~ 0 + z", hdp.Study(public=PUBLIC[["z"]], schema=SCHEMA)).plan(epsilon=0.05, n=1000)
     assert "residuals" not in nothing.ranges
+
+
+def test_residuals_of_outcomes_that_are_described_yet_may_vary_less_or_more():
+    found = hdpf.linear("x ~ z", hdp.Study(public=PUBLIC[["z"]], schema=SCHEMA)).plan(epsilon=3, n=10_000)
+    assert "residuals vary 0.3 to 2.4 times as much as is taken here" in found.ranges
