@@ -12,6 +12,7 @@ does not trust, a page can still be read.
 """
 
 import html
+import math
 import re
 import textwrap
 from abc import ABC, abstractmethod
@@ -47,6 +48,15 @@ def number(value: float, decimals: int = 4) -> str:
     if value == 0 or 1e-4 <= abs(value) < 1e4:
         return f"{value:.{decimals}f}"
     return f"{value:.{decimals}g}"
+
+
+def stated(value: float, decimals: int = 4) -> str:
+    """Return `number`, or ``N/A`` for NaN: of tables whose notes say why a number is not stated.
+
+    >>> stated(0.25, 2), stated(float("nan"))
+    ('0.25', 'N/A')
+    """
+    return "N/A" if math.isnan(value) else number(value, decimals)
 
 
 def p_value(value: float, floor: float = 0.0) -> str:

@@ -196,6 +196,14 @@ class ModelSpec(ABC):
         """Whether rows may be centres of cells of a histogram, which change the outcome by up to half a cell."""
         return self.fits_weighted
 
+    def flat_between_cells(self) -> tuple[float, float] | None:
+        """Return up to which residual the loss has curvature, and the least that would do; None where it does.
+
+        The study's public rows are centres of cells of a histogram: between two outcomes the curvature must not be 0.
+        Both are in the unit of the outcome.
+        """
+        return None
+
     @property
     def stretch(self) -> float:
         """How much a unit of the loss is in units of the outcome."""

@@ -69,12 +69,12 @@ from scipy.special import gammaincinv, ndtri, stdtrit
 
 from hdpstats._base.caching import remembered
 from hdpstats._base.compiled import compiled_reordered
-from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.inference import draws
 from hdpstats.inference.meta_analysis import heterogeneity
 from hdpstats.public.moments import PublicFit
 from hdpstats.public.row_weights import Allowance
-from hdpstats.records.estimate import Heterogeneity
+from hdpstats.records.estimate import CochranQ, Heterogeneity
 
 DEGREES = 4.0
 """``nu``: degrees of freedom of a coefficient's difference, and of the common scale."""
@@ -265,7 +265,13 @@ def pooled_point(private: FloatArray, covariance: FloatArray, fit: PublicFit) ->
 
 
 def disagreement(
-    private: FloatArray, errors: FloatArray, *, pooling: Pooling, seeds: Sequence[str], T: FloatArray
+    private: FloatArray,
+    errors: FloatArray,
+    *,
+    pooling: Pooling,
+    seeds: Sequence[str],
+    T: FloatArray,
+    known: BoolArray | None = None,
 ) -> Heterogeneity:
     r"""Return Cochran's Q of a private estimate (D,) and the public fit.
 
@@ -282,6 +288,8 @@ def disagreement(
         The hashes of the releases that the estimate came from.
     T : (p, D) float64
         From whitened coefficients to those that are tabulated.
+    known : (p,) bool or None
+        Which of these the private-only estimate has: the others are not compared, and have NaN. None stands for all.
     """
     rng, fit = draws.generator(*seeds, "public fit"), pooling.fit
     own, variance, public, place = errors, pooling.private, fit.covariance, private
@@ -291,7 +299,28 @@ def disagreement(
         place = fit.penalty.of_estimate(private)
     least = LEAST * np.diag(np.diag(fit.covariance))
     both = np.array([own + draws.normal(rng, least, len(own)), draws.normal(rng, public + least, len(own))])
-    return heterogeneity(np.array([place, fit.theta]), [variance + least, public + least], both, T=T)
+    values, variances = np.array([place, fit.theta]), [variance + least, public + least]
+    if known is None or known.all():
+        return heterogeneity(values, variances, both, T=T)
+    return _of_some(values, variances, both, T=T, known=known)
+
+
+def _of_some(
+    values: FloatArray, variances: Sequence[FloatArray], errors: FloatArray, *, T: FloatArray, known: BoolArray
+) -> Heterogeneity:
+    """Return Cochran's Q of the ``known`` coefficients (p,) of ``T`` (p, D), each of the others with NaN.
+
+    Q of the known ones together uses their own covariance: the others are averaged over, and not held fixed.
+    """
+    nothing = CochranQ(statistic=float("nan"), df=0, pvalue=float("nan"))
+    if not known.any():
+        return Heterogeneity(overall=nothing, by_term=(nothing,) * len(T))
+    some, count = T[known], int(known.sum())
+    found = heterogeneity(
+        values @ some.T, [some @ each @ some.T for each in variances], errors @ some.T, T=np.eye(count)
+    )
+    own = iter(found.by_term)
+    return replace(found, by_term=tuple(next(own) if is_known else nothing for is_known in known))
 
 
 def expected_covariance(

@@ -97,12 +97,14 @@ def combine(
     notes: Sequence[str | None] = (),
     allowance: FloatArray | None = None,
     unlike: float = 0.0,
+    missing: Callable[[Estimate], BoolArray] | None = None,
 ) -> Estimates:
     """Return the private-only estimate and, where there is a public fit, the penalised and the pooled one.
 
     ``T`` (p, D) maps whitened coefficients to those that ``terms`` (p) name; ``notes`` are of each site's estimate;
     ``allowance`` (D, D) is the covariance of an error that all sites share, ``unlike`` its correlation with what
-    separates private from public coefficients (`Scales.towards`).
+    separates private from public coefficients (`Scales.towards`). ``missing`` returns which coefficients (p,) of the
+    private-only estimate are not reported: they are not compared with the public ones.
     """
     combined = combine_points(sites, fit, allowance=allowance)
     own, (apart, along) = _errors(sites, combined)
@@ -131,7 +133,8 @@ def combine(
         alike = _in_common(towards, apart, combined.pooling)
         pooled = _estimate("pooled", terms, combined.pooled, T, of_both, note, in_common=alike)
         seeds = [each.part.release.sha256 for each in sites]
-        agree = disagreement(combined.private, error.whole, pooling=combined.pooling, seeds=seeds, T=T)
+        known = None if missing is None else ~missing(private)
+        agree = disagreement(combined.private, error.whole, pooling=combined.pooling, seeds=seeds, T=T, known=known)
     return Estimates(
         penalised=None if fit is None else penalised(fit, T, terms=terms),
         private_only=private,
@@ -151,9 +154,25 @@ def combine(
 
 
 def public_shares(pooling: Pooling, T: FloatArray) -> FloatArray:
-    """Return the public fit's share in each pooled coefficient (p,): by how much it moves if the public one does."""
-    rest = np.eye(len(pooling.weight)) - pooling.weight
-    return np.asarray(np.diag(T @ rest @ np.linalg.pinv(T)))
+    r"""Return the public fit's share in each pooled coefficient (p,), from 0 to 1.
+
+    Of a coefficient :math:`t'\theta`, ``t`` a row of ``T`` (p, D), it is one minus the variance of the pooled estimate
+    over that of the private-only one, given the scales of what separates private from public coefficients:
+
+    .. math:: 1 - \frac{t' K V_u t}{t' V_u t}, \qquad K V_u = \{V_u^{-1} + (V_{pub} + T_\tau)^{-1}\}^{-1},
+
+    averaged over the draws of these scales (`hdpstats.inference.pooling`; :math:`T_\tau` is the covariance of what
+    separates coefficients). As information is the inverse of a variance, it is the part of the pooled information on
+    the coefficient that private people do not give.
+
+    ``K V_u`` is positive semidefinite and at most ``V_u``, so that it is from 0 to 1. ``t`` is in numerator and
+    denominator, so that it does not depend on the unit of a column, nor on how other columns are coded. Where all
+    matrices are diagonal it is that element of ``I - K``, by how much the coefficient follows the public one. The
+    diagonal of ``I - K`` itself is no share where coefficients are correlated: it may be negative, or above 1.
+    """
+    private = np.einsum("ij,jk,ik->i", T, pooling.private, T)
+    pooled = np.einsum("ij,jk,ik->i", T, pooling.weight @ pooling.private, T)
+    return np.asarray(np.clip(1.0 - pooled / private, 0.0, 1.0))
 
 
 def _common(sites: Sequence[InformedPoint], allowance: FloatArray, *, count: int) -> FloatArray:
@@ -399,16 +418,71 @@ differ from the others by a standard deviation of the column.
 """
 
 
+MOST_OF_LEVEL = 2.0
+"""The largest standard error at which the difference between two values of a column, such as a level, is estimable.
+
+In units of the loss's scale: the log odds of a level against the others. It is the information 1/4, the most that one
+person who has the level tells in a logistic regression, at even odds; at a probability of 10 % it is that of three.
+`MOST` counts average persons, of whom few have a rare level: at a share of 2 % its seven persons are 0.14 with the
+level. The smaller of the two limits holds: this one for shares below 17 %, where columns are uncorrelated.
+"""
+
+
 CLEARLY = 0.3
-"""Where errors at the public fit are below this share of `MOST` they are below it over where the truth may be, too."""
+"""Where errors at the public fit are below this share of the largest they are below it over where the truth may be."""
+
+
+ALIKE = 1e-6
+"""Numbers of a column are the same that differ by at most this share of its range, and coordinates are 0."""
 
 
 def not_estimable(errors: FloatArray, public: PublicSide, *, T: FloatArray) -> BoolArray:
-    """Return which slopes (p,) have standard errors (p,) so large that they stand for less than a few persons."""
+    """Return which slopes (p,) have standard errors (p,) so large that they stand for less than a few persons.
+
+    They are persons who differ by a standard deviation of the column (`MOST`). Of a column that has two values in
+    public rows, as the indicator of a level, it must not be less than one person with the rarer one tells either
+    (`MOST_OF_LEVEL`).
+    """
+    average, level = _largest(public, T=T)
+    return np.asarray(errors > np.fmin(average, level))
+
+
+def not_clearly_small(errors: FloatArray, public: PublicSide, *, T: FloatArray) -> BoolArray:
+    """Return which slopes (p,) have drawn standard errors (p,) that do not speak against `not_estimable`.
+
+    Of a rare level they are above its limit, too: never is less than one person's information said of an estimate that
+    is reported with more. Of other columns they are above the share `CLEARLY` of the limit.
+    """
+    average, level = _largest(public, T=T)
+    return np.asarray(errors > np.where(level < average, level, CLEARLY * average))
+
+
+def _largest(public: PublicSide, *, T: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the limits (p,) by `MOST` and by `MOST_OF_LEVEL`: none (infinite) of intercepts, NaN where no level."""
     fit, length = public.fit, np.linalg.norm(T, axis=1)
+    unit = 1.0 if fit is None else fit.unit
     rest = np.delete(np.abs(T), public.counted, axis=1)
-    slopes = np.max(rest, axis=1, initial=0.0) <= 1e-6 * length
-    return np.asarray(slopes & (errors > MOST * (1.0 if fit is None else fit.unit) * length))
+    slopes = np.max(rest, axis=1, initial=0.0) <= ALIKE * length
+    average = np.where(slopes, MOST * unit * length, np.inf)
+    return average, np.where(slopes, MOST_OF_LEVEL * unit / two_values(public, T=T), np.nan)
+
+
+def two_values(public: PublicSide, *, T: FloatArray) -> FloatArray:
+    """Return how far apart the two values of each coefficient's column (p,) are; NaN of a column with more or one.
+
+    Columns are those by which coefficients ``T theta`` are multiplied in public rows, in units of the loss: for
+    the indicator of a level it is one over the outcome's scale.
+    """
+    rows, blocks = public.sloped_rows
+    back, found = np.linalg.pinv(T), np.full(len(T), np.nan)
+    for block in blocks:
+        columns = rows @ back[block]
+        low, high = columns.min(axis=0, initial=np.inf), columns.max(axis=0, initial=-np.inf)
+        spread = high - low
+        away = np.minimum(columns - low, high - columns).max(axis=0, initial=0.0)
+        varies = spread > ALIKE * np.linalg.norm(back, axis=0)
+        found = np.where(varies & (away <= ALIKE * spread), spread, found)
+    return found
 
 
 Predicted = Callable[[Sequence[FloatArray], bool], FloatArray]

@@ -37,13 +37,12 @@ from hdpstats.inference.information import Information, PublicInformation, Relea
 from hdpstats.inference.other_correlations import correlations_note
 from hdpstats.inference.released_sandwich import SMALLEST, SandwichInformation, with_sandwich
 from hdpstats.inference.sandwich import (
-    CLEARLY,
     DRAWS,
     PredictedCovariance,
     averaged,
     combine,
     few_persons,
-    not_estimable,
+    not_clearly_small,
     of_point,
     planned_covariance,
     undetermined,
@@ -125,8 +124,14 @@ UNDETERMINED = (
 )
 
 FEW_PERSONS = (
-    "Not estimable: {names}. Private people are predicted to tell less than a few persons would without noise: NaN. "
-    "Merge levels, leave the term out, or take more epsilon."
+    "Not estimable: {names}. Private people are predicted to tell less than a few persons (of a rare level, than one "
+    "who has it) would without noise: NaN. Merge levels, leave the term out, or take more epsilon."
+)
+
+FEW_POOLED = (
+    "Not estimable: {names}. Private people and the public fit together are predicted to tell less than a few persons "
+    "(of a rare level, than one who has it) would without noise: NaN. Merge levels, leave the term out, or take more "
+    "epsilon or public rows."
 )
 
 SPARSE = (
@@ -288,10 +293,8 @@ def unknown_alone(parts: Sequence[ReleasedPoint], *, T: FloatArray, meat: float 
     read, public = _read(parts, meat=meat, raked=True), parts[0].public
     if read is None or public is None:
         return ()
-    unknown = _undetermined(parts, read, public.fit, T=T)
-    if public.fit is not None:
-        sites = [InformedPoint(part=part, information=each.information) for part, each in zip(parts, read, strict=True)]
-        unknown = unknown | few_persons(sites, public, T=T)[0]
+    sites = [InformedPoint(part=part, information=each.information) for part, each in zip(parts, read, strict=True)]
+    unknown = _undetermined(sites, public.fit, T=T) | few_persons(sites, public, T=T)[0]
     return tuple(np.flatnonzero(unknown).tolist())
 
 
@@ -308,8 +311,10 @@ def _combined(
     public, notes = parts[0].public, [each.note for each in read]
     together = _together_note(notes, alike=assumed(public))
     correlated = "" if public is None else _correlations_note(public, read, T=T, terms=terms)
+    sites = [InformedPoint(part=part, information=each.information) for part, each in zip(parts, read, strict=True)]
+    rules = None if public is None else Reportable.of(sites, public, T=T)
     found = combine(
-        [InformedPoint(part=part, information=each.information) for part, each in zip(parts, read, strict=True)],
+        sites,
         fit=None if public is None else public.fit,
         T=T,
         terms=terms,
@@ -317,40 +322,56 @@ def _combined(
         note=f"{together} {correlated}" if together and correlated else together,
         allowance=allowance,
         unlike=unlike,
+        missing=None if rules is None else rules.missing,
     )
-    if public is None:
-        return found
-    told = found.without(_undetermined(parts, read, public.fit, T=T), words=UNDETERMINED)
-    return told if public.fit is None else _estimable(told, parts, read, public, T=T)
+    return found if rules is None else rules.reported(found)
 
 
-def _estimable(
-    found: Estimates, parts: Sequence[ReleasedPoint], read: Sequence["_Read"], public: PublicSide, *, T: FloatArray
-) -> Estimates:
-    """Return the estimates without slopes that are predicted to rest on less than a few persons."""
-    sites = [InformedPoint(part=part, information=each.information) for part, each in zip(parts, read, strict=True)]
-    return without_few(found, few_persons(sites, public, T=T), public, T=T)
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Reportable:
+    """Which coefficients (p,) of a fit are reported.
 
-
-def without_few(found: Estimates, few: tuple[BoolArray, BoolArray], public: PublicSide, *, T: FloatArray) -> Estimates:
-    """Return the private and the pooled estimate without ``few``: slopes (p,) of each that rest on too few persons.
-
-    Errors as they were drawn vary with the noise where little is known, and would make a slope NaN or not by chance.
-    Only where they are clearly small is a slope kept that the prediction would leave out: coefficients are then so far
-    from the public ones that these are no place to predict errors at.
+    ``undetermined`` are those of which public rows say nothing and private people too little. ``alone`` and ``pooled``
+    are slopes that are predicted to rest on less than a few persons, of the private-only and of the pooled estimate.
     """
 
-    def without(estimate: Estimate, few: BoolArray) -> Estimate:
-        errors: FloatArray = np.asarray(estimate.bse, dtype=np.float64)
-        unclear = not_estimable(errors / CLEARLY, public, T=T)
-        return estimate.without(few & unclear, words=FEW_PERSONS)
+    public: PublicSide
+    T: FloatArray
+    undetermined: BoolArray
+    alone: BoolArray
+    pooled: BoolArray
 
-    alone, pooled = few
-    return replace(
-        found,
-        private_only=without(found.private_only, alone),
-        pooled=None if found.pooled is None else without(found.pooled, pooled),
-    )
+    @classmethod
+    def of(cls, sites: Sequence[InformedPoint], public: PublicSide, *, T: FloatArray) -> "Reportable":
+        """Return what is predicted of the coefficients that ``T`` (p, D) maps whitened ones to."""
+        alone, pooled = few_persons(sites, public, T=T)
+        undetermined = _undetermined(sites, public.fit, T=T)
+        return cls(public=public, T=T, undetermined=undetermined, alone=alone, pooled=pooled)
+
+    def missing(self, private: Estimate) -> BoolArray:
+        """Return which coefficients (p,) of the private-only estimate are not reported."""
+        return self.undetermined | self._few(private, self.alone)
+
+    def reported(self, found: Estimates) -> Estimates:
+        """Return the estimates without coefficients that are not reported, private-only and pooled each by itself."""
+        told = found.without(self.undetermined, words=UNDETERMINED)
+        pooled = told.pooled
+        return replace(
+            told,
+            private_only=told.private_only.without(self._few(told.private_only, self.alone), words=FEW_PERSONS),
+            pooled=None if pooled is None else pooled.without(self._few(pooled, self.pooled), words=FEW_POOLED),
+        )
+
+    def _few(self, estimate: Estimate, predicted: BoolArray) -> BoolArray:
+        """Return which slopes (p,) of an estimate rest on less than a few persons.
+
+        Errors as they were drawn vary with the noise where little is known, and would make a slope NaN or not by
+        chance. Only where they are clearly small is a slope kept that the prediction would leave out: coefficients are
+        then so far from the public ones that these are no place to predict errors at.
+        """
+        errors: FloatArray = np.asarray(estimate.bse, dtype=np.float64)
+        return np.asarray(predicted & not_clearly_small(errors, self.public, T=self.T))
 
 
 def _correlations_note(public: PublicSide, read: Sequence["_Read"], *, T: FloatArray, terms: tuple[str, ...]) -> str:
@@ -382,17 +403,15 @@ def takes_correlations(information: Information) -> bool:
     return isinstance(information, PublicInformation)
 
 
-def _undetermined(
-    parts: Sequence[ReleasedPoint], read: Sequence["_Read"], fit: PublicFit | None, *, T: FloatArray
-) -> BoolArray:
-    """Return which coefficients (p,) are predicted not to be determined by the private people of all parts."""
+def _undetermined(sites: Sequence[InformedPoint], fit: PublicFit | None, *, T: FloatArray) -> BoolArray:
+    """Return which coefficients (p,) are predicted not to be determined by the private people of all sites."""
     if fit is None or fit.unknown is None:
         return np.zeros(len(T), dtype=bool)
     predicted = averaged(
         [
-            of_point(part.public, noise=part.noise, records=part.records, known=each.information)
-            for part, each in zip(parts, read, strict=True)
-            if part.public is not None
+            of_point(each.part.public, noise=each.part.noise, records=each.part.records, known=each.information)
+            for each in sites
+            if each.part.public is not None
         ]
     )
     return undetermined(predicted, fit, T=T)

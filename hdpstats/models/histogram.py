@@ -48,6 +48,7 @@ class NoisyHistogram(FitMechanism):
     def fit(self, spec: ModelSpec, options: PerturbedHistogram, request: FitRequest) -> Result:
         """Release a histogram of a model's columns and fit the model to the weighted centres of cells."""
         checked = _checked(spec)
+        _check_flat(checked, options, request, records=0 if checked.study.site is None else checked.study.site.records)
         sample = perturbed_histogram(
             checked.study,
             tuple(sorted(set(checked.needs))),
@@ -76,6 +77,7 @@ class NoisyHistogram(FitMechanism):
                 available=("objective",),
             )
         records = sum(people.values())
+        _check_flat(checked, options, request, records=records)
         query = _query(spec.study, columns, records=records, epsilon=request.epsilon, bins=options.bins, replicate=1)
         rows, facts = table.admitted(columns), spec.site_facts(records)
         expected = np.bincount(cells_of(query, rows), minlength=query.cells) * (records / max(rows.rows, 1))
@@ -179,6 +181,28 @@ def _checked(spec: ModelSpec) -> ModelSpec:
     if not spec.fits_weighted:
         raise MechanismError("mechanism 'histogram' is not for this model", available=("objective", "output"))
     return spec
+
+
+def _check_flat(spec: ModelSpec, options: PerturbedHistogram, request: FitRequest, *, records: int) -> None:
+    """Refuse a loss that is flat between the centres of cells: its curvature, and so the error, is not known there.
+
+    The centres follow from declared bounds, the number of classes and the number of people: nothing is charged.
+    """
+    columns = tuple(sorted(set(spec.needs)))
+    if spec.study.site is None and not records:
+        return  # refused as there are no private records
+    query = _query(spec.study, columns, records=records, epsilon=request.epsilon, bins=options.bins, replicate=1)
+    opened = spec.on(Study(public=centres(spec.study.schema, query.axes), schema=spec.study.schema))
+    flat = opened.flat_between_cells()
+    if flat is not None:
+        reach, least = flat
+        raise MechanismError(
+            f"mechanism 'histogram' puts outcomes at centres of cells, and the loss has no curvature at residuals over "
+            f"{reach:.3g}, less than half the distance of two centres ({least:.3g}): it is flat between them, and the "
+            f"error would not be known; nothing was charged. Take hdp.losses.Huber(c) with c of at least {least:.3g}, "
+            "more classes (hdp.mechanisms.PerturbedHistogram(bins=...)), or mechanism 'objective'",
+            available=("objective", "output"),
+        )
 
 
 def _fitted(spec: ModelSpec, sample: WeightedSample) -> Result:

@@ -39,7 +39,7 @@ from hdpstats.mechanisms.clipped_newton.request import (
     with_public_correlations,
 )
 from hdpstats.mechanisms.score_sums import SiteRounds
-from hdpstats.models.estimates import UNDETERMINED, is_flat, measured, planned_people, sensitivity, without_few
+from hdpstats.models.estimates import Reportable, is_flat, measured, planned_people, sensitivity
 from hdpstats.models.fit_mechanism import FitMechanism, Prediction
 from hdpstats.models.private_result import ask_rounds, private_result
 from hdpstats.models.request import ONLY, FitRequest
@@ -48,7 +48,6 @@ from hdpstats.privacy.sensitivity import Relation
 from hdpstats.public.moments import PublicFit, PublicSide
 from hdpstats.raking.curvature import rakeable
 from hdpstats.raking.information import UNUSABLE
-from hdpstats.records.estimate import Estimates
 from hdpstats.results import ModelFacts, Result, RowWeights
 from hdpstats.solvers.objective import Rows
 
@@ -96,6 +95,8 @@ class NoisyNewton(FitMechanism):
         matched, rounds = ask_rounds(spec.study, partial(advance, state), ClippedNewtonRelease)
         parts = rounds.contributions(counts)
         answered = replace(state, sites={name: state.sites[name] for name in parts.given})
+        numbers = {name: len(part.release.rounds) for name, part in parts.given.items()}
+        rules = _reportable(spec, answered, numbers)
         found = estimates(
             matched,
             state.fit,
@@ -103,9 +104,9 @@ class NoisyNewton(FitMechanism):
             T=spec.to_terms(state.model),
             terms=spec.terms,
             note=_note(spec, options, answered, counts.sites.values()),
+            missing=rules.missing,
         )
-        numbers = {name: len(part.release.rounds) for name, part in parts.given.items()}
-        found = _estimable(found, spec, answered, numbers).moved(spec.origin)
+        found = rules.reported(found).moved(spec.origin)
         allowance = state.allowance.covariance if matched.private.allowance is None else matched.private.allowance
         state = replace(state, allowance=replace(state.allowance, covariance=allowance))
         facts = _facts(spec, options, state, tuple(parts.given))
@@ -173,11 +174,11 @@ def _not_told(
     return unknown, few_by(predicted, side, T=T)
 
 
-def _estimable(found: Estimates, spec: LossSpec, state: Rounds, rounds: Mapping[str, int]) -> Estimates:
-    """Return the estimates without coefficients of which private people are predicted to tell too little."""
-    unknown, few = _not_told(spec, state, rounds)
-    told = found.without(unknown, words=UNDETERMINED)
-    return without_few(told, few, fitted(spec.public), T=spec.to_terms(state.model))
+def _reportable(spec: LossSpec, state: Rounds, rounds: Mapping[str, int]) -> Reportable:
+    """Return which coefficients are reported."""
+    unknown, (alone, pooled) = _not_told(spec, state, rounds)
+    T = spec.to_terms(state.model)
+    return Reportable(public=fitted(spec.public), T=T, undetermined=unknown, alone=alone, pooled=pooled)
 
 
 def _unlike(side: PublicSide, fit: PublicFit) -> FloatArray:

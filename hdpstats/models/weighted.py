@@ -15,7 +15,7 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.errors import ArgumentError, HdpError
-from hdpstats._base.typing import FloatArray
+from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats.describe.description import check_described_study, checked_description, refused
 from hdpstats.families.spec import ModelSpec, WeightedFit, WeightedScores
 from hdpstats.inference.weighted_moments import sum_covariance
@@ -37,6 +37,25 @@ MOST_STEPS = 50
 
 CLOSE = 1e-10
 """A weighted sum of scores, relative to that of their sizes, that counts as zero."""
+
+FLAT = 1e-10
+"""Curvature along a direction, with columns scaled to curvature 1, below which it is taken for none."""
+
+ROUNDED = 1e-9
+"""A standard error over the largest coefficient that is taken for a rounding error, with columns of curvature 1.
+
+No number of people gives as small a one.
+"""
+
+NO_CURVATURE = (
+    "Standard errors are NaN: where the weights are, the loss has no curvature along some direction of {names}, and "
+    "the sandwich formula does not apply. Leave terms out that do not vary there, or take a loss with curvature "
+    "everywhere, such as least squares."
+)
+NO_SCORES = (
+    "Standard errors of {names} are NaN: the fit leaves no residual where the weights are, so that the sandwich "
+    "formula gives 0, which is not their error."
+)
 
 SHORTEST = 1e-6
 """Part of a Newton step below which no descent is looked for."""
@@ -88,6 +107,47 @@ def _with_errors(
     inverse = np.linalg.pinv(found.bread)
     for whole, part in zip((sampling, privacy), sum_covariance(sample.distribution, found.scores), strict=True):
         whole[np.ix_(kept, kept)] = stretch**2 * inverse @ part @ inverse.T
+    labelled = _labelled(estimate, values, (sampling, privacy), sample)
+    if _is_flat(found.bread):
+        return _without_errors(labelled, kept, note=NO_CURVATURE)
+    exact = kept.copy()
+    exact[kept] = _is_exact(found, errors=np.diag((sampling + privacy)[np.ix_(kept, kept)]) / stretch**2)
+    return _without_errors(labelled, exact, note=NO_SCORES)
+
+
+def _is_flat(bread: FloatArray) -> bool:
+    """Return whether the weighted curvature (p, p) is none in some direction, whatever the columns' units."""
+    sizes = np.diag(bread)
+    if not np.all(np.isfinite(bread)) or not np.all(sizes > 0.0):
+        return True
+    return bool(np.linalg.matrix_rank(bread / np.sqrt(np.outer(sizes, sizes)), tol=FLAT) < len(bread))
+
+
+def _is_exact(found: WeightedScores, *, errors: FloatArray) -> BoolArray:
+    """Return which variances (p,) are 0 or rounding errors: scores are 0 where the weights are.
+
+    Columns are scaled to curvature 1; what is compared with is the largest coefficient then.
+    """
+    scale = np.sqrt(np.diag(found.bread))
+    largest = float(np.max(np.abs(found.values) * scale, initial=0.0))
+    return np.asarray(~(np.sqrt(np.maximum(errors, 0.0)) * scale > ROUNDED * largest))
+
+
+def _without_errors(estimate: Estimate, unknown: BoolArray, *, note: str) -> Estimate:
+    """Return the estimate with NaN for the errors of some coefficients (p,), and a note that says why."""
+    if not unknown.any():
+        return estimate
+    names = ", ".join(term for term, is_unknown in zip(estimate.terms, unknown, strict=True) if is_unknown)
+    blank = unknown[:, None] | unknown[None, :]
+    sampling, privacy = (np.where(blank, np.nan, each) for each in (estimate.sampling, estimate.privacy))
+    return replace(estimate, sampling=sampling, privacy=privacy).ending(note.format(names=names))
+
+
+def _labelled(
+    estimate: Estimate, values: FloatArray, parts: tuple[FloatArray, FloatArray], sample: WeightedSample
+) -> Estimate:
+    """Return the estimate with values, the two parts of the covariance, and what the sample notes."""
+    sampling, privacy = parts
     return Estimate(
         label="weighted rows",
         terms=estimate.terms,

@@ -148,6 +148,11 @@ class PublicSide(ABC):
         """The coordinates that belong to a whitened row, of each predictor, and at which of its numbers they begin."""
 
     @property
+    @abstractmethod
+    def sloped_rows(self) -> tuple[FloatArray, Sequence[IntArray]]:
+        """Whitened rows without the intercept (n, q), and the coordinates (q,) of the slopes of each predictor."""
+
+    @property
     def far_people(self) -> UnseenPeople | None:
         """People whom public rows do not show, as the choice of a clip counts them."""
         return self.unseen
@@ -461,6 +466,12 @@ class WhitenedRows(PublicSide, ABC):
     def row_blocks(self) -> tuple[Sequence[IntArray], int]:
         """Those of each predictor: whole rows."""
         return [*np.arange(self.dimension).reshape(-1, self.geometry.dimension)], 0
+
+    @property
+    def sloped_rows(self) -> tuple[FloatArray, Sequence[IntArray]]:
+        """Those of all predictors: without an intercept whole rows."""
+        first = int(self.geometry.intercept)
+        return self.X[:, first:], [block[first:] for block in self.row_blocks[0]]
 
     @property
     def counted(self) -> IntArray:

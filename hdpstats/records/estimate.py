@@ -1,7 +1,7 @@
 """Coefficients with their uncertainty, in statsmodels' words; the estimates of a fit, and whether its sites agree."""
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Annotated, final
 
 import numpy as np
 import pandas as pd
@@ -10,7 +10,7 @@ from scipy.special import ndtr, ndtri
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats._base.validation import real
-from hdpstats.records.codec import Record
+from hdpstats.records.codec import NAN_IS_NULL, Record
 from hdpstats.records.saved import ErrorDraws
 
 
@@ -264,11 +264,14 @@ class Estimate(Record):
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CochranQ:
-    """A statistic of heterogeneity, its degrees of freedom, and its p-value, at least 1 / 4001: that of the draws."""
+    """A statistic of heterogeneity, its degrees of freedom, and its p-value, at least 1 / 4001: that of the draws.
 
-    statistic: float
+    Of what is not compared the statistic and the p-value are NaN, with 0 degrees of freedom.
+    """
+
+    statistic: Annotated[float, NAN_IS_NULL]
     df: int
-    pvalue: float
+    pvalue: Annotated[float, NAN_IS_NULL]
 
     @property
     def i2(self) -> float:
@@ -306,8 +309,9 @@ class Estimates:
     ``penalised`` is the public fit that pooling takes: a mode under a weak prior, and no maximum-likelihood fit.
     ``private_only`` is that of all sites together; ``sites`` are each site's own, in the order they were given;
     ``heterogeneity`` says whether they agree, where there are several and errors are known; ``disagreement`` whether
-    private and public coefficients do, where both are known. ``public_shares`` (p,) are the public fit's shares in the
-    pooled coefficients; None without a pooled estimate that was drawn.
+    private and public coefficients do, where both are known. ``public_shares`` (p,), from 0 to 1, are the public fit's
+    shares in the information on pooled coefficients (`hdpstats.inference.sandwich.public_shares`); None without a
+    pooled estimate that was drawn. They are not kept in files, where the note of the pooled estimate names them.
     """
 
     penalised: Estimate | None
@@ -353,19 +357,22 @@ class Estimates:
 
     @property
     def share_words(self) -> str | None:
-        """How much the public fit counts in pooled coefficients, in words; None below `COUNTS` and without pooling."""
+        """How much the public fit counts in pooled coefficients, in words; None below `COUNTS` and without pooling.
+
+        Coefficients that are NaN are not named.
+        """
         if self.pooled is None or self.public_shares is None:
             return None
         pairs = [
             (float(share), term)
-            for share, term in zip(self.public_shares, self.pooled.terms, strict=True)
-            if share >= COUNTS
+            for share, value, term in zip(self.public_shares, self.pooled.values, self.pooled.terms, strict=True)
+            if share >= COUNTS and np.isfinite(value)
         ]
         if not pairs:
             return None
         named = ", ".join(f"{term} {share:.0%}" for share, term in sorted(pairs, key=lambda pair: -pair[0])[:NAMED])
         more = f" and {len(pairs) - NAMED} more" if len(pairs) > NAMED else ""
-        return f"Pooling takes these shares of coefficients from the public fit: {named}{more}."
+        return f"Pooled coefficients have these shares of their information from the public fit: {named}{more}."
 
     def ending(self, words: str) -> "Estimates":
         """Return the estimates of private records with words at the end of their notes."""

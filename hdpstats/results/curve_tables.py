@@ -7,7 +7,7 @@ import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats.display import Block, Report, columns, named_values, p_value
+from hdpstats.display import Block, Report, columns, named_values, p_value, stated
 from hdpstats.mechanisms.description.blocks import FEWEST
 from hdpstats.records.estimate import normal_quantile
 from hdpstats.results.hazard_curves import hazard_facts
@@ -113,13 +113,13 @@ def _incidences(curves: "SurvivalCurves", alpha: float) -> Block:
         of_group = table[table["group"].isna() if group is None else table["group"] == group]
         for cause in curves.causes:
             own = of_group[of_group["cause"] == cause]
-            stated = own[np.isfinite(own["estimate"])]
+            known = own[np.isfinite(own["estimate"])]
             names.append(cause if group is None else f"{called[group]}: {cause}")
-            if stated.empty:
+            if known.empty:
                 rows.append(["N/A"] * 4)
                 continue
-            last = stated.iloc[-1]
-            limits = f"[{last['conf_low']:.3f}, {last['conf_high']:.3f}]"
+            last = known.iloc[-1]
+            limits = f"[{stated(last['conf_low'], 3)}, {stated(last['conf_high'], 3)}]"
             rows.append([f"{own['events'].sum():.0f}", f"{last['time']:g}", f"{last['estimate']:.3f}", limits])
     headers = ["events", "at", "incidence", f"{1.0 - alpha:.0%} limits"]
     return columns(headers, names, rows, title="Incidence of causes")
@@ -134,7 +134,10 @@ def _comparison(curves: "SurvivalCurves", alpha: float) -> Block:
     names = [f"mean: {name}" for name in apart["contrast"]]
     known = sum(curve.known for curve in curves.curves()) > 1
     test = curves.logrank_test() if known else None
-    rows.append(["", "", "N/A"] if test is None else [f"{test.statistic:.2f} on {test.df} df", "", _p(test.p_value)])
+    if test is None or np.isnan(test.statistic):
+        rows.append(["", "", "N/A"])
+    else:
+        rows.append([f"{test.statistic:.2f} on {test.df} df", "", _p(test.p_value)])
     names.append(f"log-rank by {' and '.join(curves.strata)}" if curves.strata else "log-rank")
     return columns(["", f"{1.0 - alpha:.0%} limits", "p"], names, rows, title="Comparison")
 

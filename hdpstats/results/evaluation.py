@@ -10,7 +10,7 @@ import pandas as pd
 
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats._base.validation import real
-from hdpstats.display import Report, Reported, columns, named_values, number
+from hdpstats.display import Report, Reported, columns, named_values, stated
 from hdpstats.formulas.compiler import compile_survival
 from hdpstats.mechanisms.evaluation import EvaluationQuery, EvaluationRelease
 from hdpstats.mechanisms.evaluation.estimate import (
@@ -50,9 +50,11 @@ REPRESENTATIVE = (
     "Predictions of a risk group are those of the public people in it; ties within a group draw concordance to 1/2."
 )
 NOT_CLEAR = (
-    "Risk groups without all their numbers (N/A): {groups}. Their counts of people at risk, some {sd:.1f} of noise in "
-    "each cell, are not twice their noise by the last time. Fewer groups= or a larger epsilon would show them."
+    "Risk groups without all their numbers (N/A): {groups}. Their counts of people{when}, some {sd:.1f} of noise in "
+    "each cell, are not twice their noise{by}. Fewer groups= or a larger epsilon would show them."
 )
+AT_RISK, BY_LAST = " at risk", " by the last time"
+"""What `NOT_CLEAR` says besides of outcomes in time."""
 NEGATIVE = "Noise may make counts of the table negative; they are left as they are, so that sums have no bias."
 
 
@@ -265,7 +267,8 @@ class Evaluation(Reported):
         if not len(unknown):
             return []
         groups = ", ".join(str(group + 1) for group in unknown)
-        return [NOT_CLEAR.format(groups=groups, sd=self._noisy.noise_variance**0.5)]
+        when, by = ("", "") if self.query.grid is None else (AT_RISK, BY_LAST)
+        return [NOT_CLEAR.format(groups=groups, sd=self._noisy.noise_variance**0.5, when=when, by=by)]
 
     def _notes_on_fit(self) -> list[str]:
         """Say what it means that the model was fitted to private records; nothing where it was not."""
@@ -305,7 +308,7 @@ class Evaluation(Reported):
             shown = shown[shown["time"] == shown["time"].max()]
         names = ("predicted", "observed", "std_error", "conf_low", "conf_high")
         rows = [
-            [str(row["rows"]), *(number(float(row[name]), 3) for name in names)] for row in shown.to_dict("records")
+            [str(row["rows"]), *(stated(float(row[name]), 3) for name in names)] for row in shown.to_dict("records")
         ]
         headers = ["people", "predicted", "observed", "std err", *limit_headers(alpha)]
         return headers, [f"risk group {group}" for group in shown["group"]], rows

@@ -1,5 +1,6 @@
 """The report of a result, and the blocks that it shares with those of other kinds: coefficients, guarantees."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
@@ -419,7 +420,25 @@ def _warnings_of(result: "Result") -> list[str]:
         found.append(result.disagreement.note)
     if result.estimate.note is not None:
         found.append(" ".join(result.estimate.note.split()))
+    private = result.private_only
+    if private is not None and (more := _beyond(private.note, result.estimate.note)):
+        found.append(f"Private only: {more}")
     return found
+
+
+def _beyond(note: str | None, shown: str | None) -> str:
+    """Return the sentences of a note that are not in another one, which is shown; empty where all are.
+
+    >>> _beyond("Errors are rough. Not estimable: a, b. Merge levels.", "Errors are rough. Merge levels.")
+    'Not estimable: a, b.'
+    """
+    seen = set(_sentences(shown))
+    return " ".join(each for each in _sentences(note) if each not in seen)
+
+
+def _sentences(note: str | None) -> list[str]:
+    """Return the sentences of a note, each with its full stop."""
+    return [] if note is None else re.split(r"(?<=\.) (?=[A-Z])", " ".join(note.split()))
 
 
 def _explanations_of(result: "Result", shown: int) -> list[str]:

@@ -15,7 +15,7 @@ from scipy.special import ndtr
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice, real
-from hdpstats.display import Report, Reported, columns, named_values, number, p_equals, p_value
+from hdpstats.display import Report, Reported, columns, named_values, p_equals, p_value, stated
 from hdpstats.inference.log_rank import Score, log_hazard_ratios
 from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.description.blocks import numbers_of
@@ -139,8 +139,8 @@ class LogRankTest(Reported):
         name = "Log-rank test" if self.method == "logrank" else "Peto-Peto test"
         by = f", stratified by {' and '.join(self.strata)}" if self.strata else ""
         head = [
-            ("Chi-square:", f"{number(self.statistic, 2)} on {self.df} degrees of freedom"),
-            ("p:", p_value(self.p_value)),
+            ("Chi-square:", f"{stated(self.statistic, 2)} on {self.df} degrees of freedom"),
+            ("p:", "N/A" if np.isnan(self.p_value) else p_value(self.p_value)),
         ]
         if self.private:
             head.append(("Information kept:", f"{self.power_kept:.0%} in spite of the noise"))
@@ -150,9 +150,9 @@ class LogRankTest(Reported):
         table, ratios = self.table, self.hazard_ratios(alpha)
         shown = [[f"{row.observed:.1f}", f"{row.expected:.1f}", f"{row.std_error:.1f}"] for row in table.itertuples()]
         limits = (
-            f"[{number(low, 3)}, {number(high, 3)}]" for low, high in ratios[["conf_low", "conf_high"]].to_numpy()
+            f"[{stated(low, 3)}, {stated(high, 3)}]" for low, high in ratios[["conf_low", "conf_high"]].to_numpy()
         )
-        of_ratios = [[number(value, 3), each] for value, each in zip(ratios["estimate"], limits, strict=True)]
+        of_ratios = [[stated(value, 3), each] for value, each in zip(ratios["estimate"], limits, strict=True)]
         called = [self.called.get(group, group) for group in self.groups]
         compared = [f"{group} / {called[0]}" for group in called[1:]]
         of_events, headers = ["observed", "expected", "std error"], ["hazard ratio", f"{1.0 - alpha:.0%} limits"]

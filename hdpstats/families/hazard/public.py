@@ -136,6 +136,11 @@ class HazardSide(RakeableSide):
         return [self.covariates], 1
 
     @property
+    def sloped_rows(self) -> tuple[FloatArray, Sequence[IntArray]]:
+        """Those of spells, and the slopes of each cause."""
+        return self.spells.Z, [*self._slopes]
+
+    @property
     def far_people(self) -> UnseenPeople | None:
         """As many as in regressions: there is no cap that would allow for more."""
         return None if self.unseen is None else self.unseen.unlike(intercept=True)

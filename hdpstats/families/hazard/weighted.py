@@ -159,6 +159,11 @@ class WeightedHazards(OverlapSide):
         return self.own.row_blocks
 
     @property
+    def sloped_rows(self) -> tuple[FloatArray, Sequence[IntArray]]:
+        """Those of the public people in their own arms."""
+        return self.own.sloped_rows
+
+    @property
     def cells(self) -> int:
         """The number of intervals."""
         return self.own.cells

@@ -62,6 +62,7 @@ from hdpstats.formulas.outcome import Response, design_of, made, response_of
 from hdpstats.losses import (
     BY_NAME,
     BoundedSquares,
+    HuberLoss,
     ListedLoss,
     LogisticLoss,
     PredictorLoss,
@@ -87,6 +88,9 @@ from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import declared_column
 from hdpstats.sites import Study
 from hdpstats.sites.study import checked_study
+
+ROUNDED = 1e-9
+"""A relative difference that rounding may make."""
 
 NOTHING = 1e-20
 """A covariance of whitened coefficients that is rounding error."""
@@ -407,6 +411,20 @@ class RegressionSpec(RowSpec):
     def fits_cells(self) -> bool:
         """Yes, but for quantiles: at centres of cells they are one of few numbers, whose errors nothing tells."""
         return self.loss.name != SmoothedQuantile.name
+
+    def flat_between_cells(self) -> tuple[float, float] | None:
+        """Return the ``c`` of Huber's loss, and half the widest gap between public outcomes where that is larger.
+
+        In the middle of that gap no outcome is within ``c``: the curvature is 0 there, whatever the cells hold.
+        """
+        loss = self.loss
+        if not isinstance(loss, HuberLoss):
+            return None
+        gaps = np.diff(np.unique(self.response.unclipped(sample_rows(self)[0])))
+        widest = float(np.max(gaps, initial=0.0))
+        if loss.c >= (0.5 - ROUNDED) * widest:
+            return None
+        return loss.c * self.response.stretch, 0.5 * widest * self.response.stretch
 
     def weighted(self, weights: FloatArray) -> WeightedFit:
         """Return the fit to the public rows, weighted (n,), in the scale of the loss."""

@@ -8,13 +8,13 @@ public numbers. Where several sites answered, each noise is drawn by itself, wit
 The estimates themselves: `hdpstats.mechanisms.clipped_newton.matching`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 
-from hdpstats._base.typing import FloatArray
+from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats.inference import draws
 from hdpstats.inference.meta_analysis import heterogeneity
 from hdpstats.inference.pooling import Pooling, disagreement
@@ -45,11 +45,13 @@ def estimates(
     T: FloatArray,
     terms: tuple[str, ...],
     note: str,
+    missing: Callable[[Estimate], BoolArray] | None = None,
 ) -> Estimates:
     """Return the penalised public, private-only and pooled estimates after the last round, and each site's own.
 
     ``releases`` are the last ones of the sites, in the order of ``found.sites``; ``T`` (p, D) maps whitened
-    coefficients to those that ``terms`` (p) name; ``note`` says what the estimates rest on.
+    coefficients to those that ``terms`` (p) name; ``note`` says what the estimates rest on; ``missing`` returns which
+    coefficients (p,) of the private-only estimate are not reported, and are not compared with the public ones.
     """
     several = len(releases) > 1
     distributions = [
@@ -62,6 +64,7 @@ def estimates(
         page.estimate("private only", site.theta, site, [(1.0, distribution)])
         for site, distribution in zip(found.sites, distributions, strict=True)
     ]
+    known = None if missing is None else ~missing(private)
     return Estimates(
         penalised=penalised(fit, T, terms=terms),
         private_only=private,
@@ -71,7 +74,9 @@ def estimates(
             for each, share in zip(own if several else [private], found.shares, strict=True)
         ),
         heterogeneity=_heterogeneity(found.sites, distributions, page) if several else None,
-        disagreement=page.disagreement(found.pooling, found.private, noises),
+        disagreement=page.disagreement(
+            found.pooling, found.private, noises, known=None if missing is None else ~missing(private)
+        ),
         public_shares=public_shares(found.pooling, T),
     )
 
@@ -99,10 +104,12 @@ class _Page:
         sampling = pooling.covariance_of(source.by_sampling) + pooling.others
         return self._of("pooled", pooling.point, sampling, pooling.covariance_of(source.by_noise), errors)
 
-    def disagreement(self, pooling: Pooling, source: PrivateEstimate, noises: Noises) -> Heterogeneity:
-        """Return whether the private estimate and the public fit agree."""
+    def disagreement(
+        self, pooling: Pooling, source: PrivateEstimate, noises: Noises, *, known: BoolArray | None
+    ) -> Heterogeneity:
+        """Return whether the private estimate and the public fit agree in the ``known`` coefficients (p,)."""
         errors = _drawn(draws.generator(*self.seeds), source, noises)
-        return disagreement(source.theta, errors, pooling=pooling, seeds=self.seeds, T=self.T)
+        return disagreement(source.theta, errors, pooling=pooling, seeds=self.seeds, T=self.T, known=known)
 
     def _of(
         self, label: str, theta: FloatArray, sampling: FloatArray, privacy: FloatArray, errors: FloatArray | None

@@ -7,8 +7,17 @@ import pytest
 
 from hdpstats.inference.combination import PLACES, WEAK, InformedPoint, combine_points, likely
 from hdpstats.inference.information import PublicInformation
-from hdpstats.inference.pooling import SCALE
-from hdpstats.inference.sandwich import MOST, few_persons, not_estimable
+from hdpstats.inference.pooling import SCALE, pool
+from hdpstats.inference.sandwich import (
+    MOST,
+    MOST_OF_LEVEL,
+    few_persons,
+    not_clearly_small,
+    not_estimable,
+    public_shares,
+    two_values,
+)
+from hdpstats.records.geometry import from_public, whiten
 from tests.unit.inference.several import part, read
 from tests.unit.inference.sides import BETA, public_side
 
@@ -88,6 +97,44 @@ def test_slopes_of_less_information_than_a_few_persons_are_named():
     assert not np.isnan(enough.private_only.values).any()
 
 
+def with_levels(share, *, stretch=1.0, n=500):
+    """Return public rows of a continuous column and an indicator of a level, and ``T`` of an outcome's unit."""
+    rng = np.random.default_rng(5)
+    level = np.arange(n) < round(share * n)
+    X = np.column_stack([np.ones(n), rng.standard_normal(n), level.astype(float)])
+    geometry = from_public(X, lower=[-4.0, 0.0], upper=[4.0, 1.0], intercept=True, radius=3.0)
+    rows = whiten(geometry, X).X
+    side = replace(public_side(), geometry=geometry, X=rows, mallows=np.ones(n), weights=np.ones(n), offset=np.zeros(n))
+    return side, stretch * geometry.to_raw()
+
+
+@pytest.mark.parametrize("stretch", [1.0, 7.0])
+def test_a_rare_level_is_estimable_if_it_tells_what_one_person_with_it_does(stretch):
+    public, T = with_levels(0.02, stretch=stretch)
+    assert two_values(public, T=T) == pytest.approx([np.nan, np.nan, 1.0 / stretch], nan_ok=True)
+    length = np.linalg.norm(T, axis=1)
+    assert MOST * length[2] > 2.0 * MOST_OF_LEVEL * stretch  # the limit of average persons is that of 0.14 with it
+    for rule, below in ((not_estimable, 1.0), (not_clearly_small, 0.3)):
+        for factor, named in ((1.01, True), (0.99, False)):
+            errors = factor * np.array([9.0, below * MOST * length[1], MOST_OF_LEVEL * stretch])
+            assert rule(errors, public, T=T).tolist() == [False, named, named]
+    common, T = with_levels(0.4)
+    length = np.linalg.norm(T, axis=1)
+    assert not_estimable(0.99 * MOST * length, common, T=T).tolist() == [False] * 3
+    assert not_estimable(1.01 * MOST * length, common, T=T).tolist() == [False, True, True]
+
+
+def test_coefficients_without_private_estimate_are_not_compared():
+    found = read(part(public_side(), BETA, records=10, ridge=400.0, rate=0.02))
+    assert np.isnan(found.private_only.values).tolist() == [False, True, True]
+    assert found.disagreement.overall.df == 1
+    own, *others = found.disagreement.by_term
+    assert own.statistic == pytest.approx(found.disagreement.overall.statistic)
+    assert own.pvalue == pytest.approx(found.disagreement.overall.pvalue)
+    assert np.isnan([each.pvalue for each in others]).all()
+    assert read(part(public_side(), BETA, records=3000)).disagreement.overall.df == 3
+
+
 @pytest.mark.parametrize(("records", "named"), [(60, True), (400, False)])
 def test_whether_a_slope_is_named_does_not_depend_on_noise(records, named):
     public = public_side()
@@ -120,8 +167,37 @@ def test_the_summary_says_what_pooling_takes_from_the_public_fit():
     order = [little.pooled.terms[j] for j in np.argsort(-little.public_shares)]
     shares = sorted((f"{share:.0%}" for share in little.public_shares), key=lambda text: -int(text[:-1]))
     named = ", ".join(f"{term} {share}" for term, share in zip(order, shares, strict=True))
-    assert little.share_words == f"Pooling takes these shares of coefficients from the public fit: {named}."
+    assert (
+        little.share_words
+        == f"Pooled coefficients have these shares of their information from the public fit: {named}."
+    )
     much = read(part(public_side(), BETA + 0.2, records=100_000, rate=5.0))
     assert much.public_shares.max() < 0.1
     assert much.share_words is None
     assert read(part(None, BETA)).share_words is None
+
+
+def test_a_share_of_the_public_fit_is_one():
+    fit = replace(public_side().fit, covariance=np.diag([0.1, 0.2, 0.3]), parts=())
+    difference = np.array([0.5, -0.4, 0.3])
+    alone = pool(fit.theta + difference, np.diag([0.4, 0.04, 1.0]), fit)
+    assert public_shares(alone, np.eye(3)) == pytest.approx(1.0 - np.diag(alone.weight))
+    V = np.array([[100.1, 10.0, 0.0], [10.0, 1.1, 0.0], [0.0, 0.0, 1.0]])
+    other = np.array([[25.1, 5.0, 0.0], [5.0, 1.1, 0.0], [0.0, 0.0, 1.0]])
+    together = pool(fit.theta + difference, V, replace(fit, covariance=other, unit=0.01))
+    diagonal = np.diag(np.eye(3) - together.weight)
+    assert diagonal.max() > 1.2  # it is no share
+    assert diagonal.min() < -0.1
+    shares = public_shares(together, np.eye(3))
+    assert np.all((shares > 0.0) & (shares < 1.0))
+    scaled = np.diag([100.0, 0.01, -3.0])
+    assert public_shares(together, scaled) == pytest.approx(shares)
+    mixed = np.array([[1.0, 0.0, 0.0], [5.0, 2.0, -1.0], [0.3, 0.0, 1.0]])  # the first coefficient, others recoded
+    assert public_shares(together, mixed)[0] == pytest.approx(shares[0])
+
+
+def test_a_coefficient_that_is_not_reported_has_no_share_in_words():
+    found = read(part(public_side(), BETA + 0.2, records=100, ridge=10.0))
+    without = found.without(np.array([False, True, False]), words="Left out: {names}.")
+    assert f"{found.pooled.terms[1]} " in found.share_words
+    assert f"{found.pooled.terms[1]} " not in without.share_words

@@ -468,7 +468,19 @@ def test_what_drowns_is_said_to(hazard, monkeypatch):
     assert found.groups["observed"].isna().all()
     assert "not clear of the noise" in str(found)
     assert "Risk groups without all their numbers (N/A): 1, 2, 3." in " ".join(str(found).split())
+    assert "are not twice their noise by the last time" in " ".join(str(found).split())
+    assert str(found).count("N/A") == 3 * 4 + 1
+    assert "nan" not in str(found).split()
     assert "larger epsilon would show them" in " ".join(str(found).split())
+
+
+def test_what_drowns_of_a_binary_outcome_has_no_time(hazard, monkeypatch):
+    monkeypatch.setattr(TwoSidedGeometric, "draw", lambda self: 0)
+    logit = hdpf.logit("y ~ x + g", data=hazard[0]._spec.study)
+    text = " ".join(str(logit.evaluate(logit.fit_public(), epsilon=0.001, groups=3)).split())
+    assert "are not twice their noise. Fewer groups=" in text
+    assert "at risk" not in text
+    assert text.count("N/A") == 3 * 4 + 1
 
 
 def test_calibration_is_drawn(hazard):

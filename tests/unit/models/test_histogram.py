@@ -87,3 +87,57 @@ def test_quantiles_are_refused_before_anything_is_charged():
         with pytest.raises(MechanismError, match=r"not for quantiles.*objective.*describe"):
             asked(epsilon=1, mechanism="histogram")
     assert study.ledger.history().empty
+
+
+def of_line(*, n=3000):
+    """Return people whose outcome is a line plus an error, and their schema."""
+    schema = hdp.Schema(x=hdp.Continuous(-4, 4, complete=True), y=hdp.Continuous(-10, 10, complete=True))
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal(n).clip(-4, 4)
+    return pd.DataFrame({"x": x, "y": (1.0 + 0.5 * x + rng.standard_normal(n)).clip(-10, 10)}), schema
+
+
+@pytest.mark.parametrize(("bins", "half"), [(20, 0.5), (10, 1.0)])
+def test_a_loss_that_is_flat_between_centres_is_refused_before_anything_is_charged(bins, half, monkeypatch):
+    """With 20 classes from -10 to 10 centres are 1 apart: half of that is the least c."""
+    known_noise.counts(monkeypatch, 1)
+    people, schema = of_line()
+    study = hdp.Study(private=people, public=people.iloc[::10], schema=schema, budget=hdp.Budget(epsilon=2))
+    mechanism = PerturbedHistogram(bins=bins)
+    small = hdpf.linear("y ~ x", study, loss=hdp.losses.Huber(0.98 * half))
+    for asked in (small.fit, small.plan):
+        with pytest.raises(MechanismError, match=rf"flat between them.*nothing was charged.*c of at least {half:g}"):
+            asked(epsilon=1, mechanism=mechanism)
+    assert study.ledger.history().empty
+    enough = hdpf.linear("y ~ x", study, loss=hdp.losses.Huber(half)).fit(epsilon=1, mechanism=mechanism)
+    assert np.all(enough.bse > 0.0)
+
+
+def holding(places, *, n=400):
+    """Return the sample of a histogram that holds 200 people in each of some cells (x, y), as if without noise."""
+    people, schema = of_line(n=n)
+    study = hdp.Study(private=people, schema=schema, budget=hdp.Budget(epsilon=1))
+    sample = perturbed_histogram(study, ("x", "y"), epsilon=Fraction(1), bins=8, replicate=1)
+    cells = sample.rows[["x", "y"]].apply(tuple, axis=1)
+    counts = np.array([200 * (cell in places) for cell in cells], dtype=np.int64)
+    return replace(sample, distribution=replace(sample.distribution, counts=counts, rate=Fraction(1000), records=None))
+
+
+def test_no_error_is_reported_where_the_loss_is_flat():
+    """Between outcomes of -8.75 and 8.75, half of either, no residual is within c."""
+    sample = holding([(x, y) for x in (0.5, 1.5) for y in (-8.75, 8.75)])
+    found = sample.fit(hdpf.linear, "y ~ x", loss=hdp.losses.Huber(1.25))
+    assert found.bse.isna().all()
+    assert found.tvalues.isna().all()
+    assert "no curvature along some direction of Intercept, x" in found.estimate.note
+
+
+def test_no_error_of_zero_is_reported():
+    """All people lie on a line exactly: residuals are 0, or rounding errors."""
+    found = holding([(0.5, 1.25), (1.5, 3.75)]).fit(hdpf.linear, "y ~ x")
+    assert found.params.to_numpy() == pytest.approx([0.0, 2.5], abs=1e-6)
+    assert found.bse.isna().all()
+    assert "leaves no residual" in found.estimate.note
+    near = holding([(0.5, 1.25), (1.5, 3.75), (1.5, 1.25)]).fit(hdpf.linear, "y ~ x")
+    assert np.all(near.bse > 0.01)
+    assert "NaN" not in near.estimate.note

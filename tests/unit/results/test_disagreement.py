@@ -69,3 +69,60 @@ def test_json_keeps_it(apart, pooled_result):
     assert again.released.disagreement == apart.released.disagreement
     assert again.disagreement.pvalue == 0.004
     assert "disagreement" not in pooled_result.to_json()
+
+
+def without_private(result, places):
+    """Return the result where the private-only estimate lacks some coefficients."""
+    which = np.isin(np.arange(len(result.estimate.terms)), places)
+    return replace(result, private_only=result.private_only.without(which, words="Not estimable: {names}."))
+
+
+def test_coefficients_without_private_estimate_do_not_count(pooled_result):
+    few = with_test(without_private(pooled_result, [1, 2]), [0.5, 0.01, 0.01, 0.3, 0.9], overall=0.41)
+    found = few.released.disagreement
+    test = replace(
+        few,
+        released=replace(few.released, disagreement=replace(found, overall=CochranQ(statistic=2.5, df=3, pvalue=0.41))),
+    )
+    names = ", ".join(test.estimate.terms[1:3])
+    expected = f"Cochran's Q 2.5 on 3 degrees of freedom, p = 0.410: no disagreement shows; not compared: {names}"
+    assert test.disagreement.words == expected
+    assert np.isnan(test.disagreement.tidy()["p_value"]).tolist() == [False, True, True, False, False]
+    assert test.disagreement.tidy()["df"].tolist() == [1, 0, 0, 1, 1]
+    nothing = CochranQ(statistic=np.nan, df=0, pvalue=np.nan)  # as they are computed
+    own = replace(test.released.disagreement, by_term=(*found.by_term[:1], nothing, nothing, *found.by_term[3:]))
+    again = Result.from_json(replace(test, released=replace(test.released, disagreement=own)).to_json())
+    assert again.disagreement.words == expected
+    assert again.disagreement.tidy().equals(test.disagreement.tidy())
+
+
+def test_a_stored_test_of_coefficients_that_are_missing_is_not_available(pooled_result):
+    """Earlier versions compared all coefficients."""
+    stored = with_test(without_private(pooled_result, [1, 2]), [0.5, 0.01, 0.01, 0.3, 0.9], overall=0.004)
+    names = ", ".join(stored.estimate.terms[1:3])
+    assert f"Private vs public: not available: the private-only estimate has no {names}" in plain(stored)
+    assert "are not described" not in plain(stored)
+    row = stored.glance().iloc[0]
+    assert np.isnan([row["q_statistic"], row["q_p_value"]]).all()
+    assert row["q_df"] == 0
+
+
+def test_no_private_coefficient_no_test(pooled_result):
+    nothing = CochranQ(statistic=np.nan, df=0, pvalue=np.nan)
+    lost = without_private(pooled_result, range(5))
+    found = Heterogeneity(overall=nothing, by_term=(nothing,) * 5)
+    lost = replace(lost, released=replace(lost.released, disagreement=found))
+    assert "not available" in Result.from_json(lost.to_json()).disagreement.words
+
+
+@pytest.mark.parametrize("form", ["text", "page"])
+def test_the_private_only_estimates_own_notes_are_shown(pooled_result, form):
+    lost = without_private(pooled_result, [1])
+    note = "Errors are rough. Public rows are few."
+    private = replace(lost.private_only, note=f"Errors are rough. {lost.private_only.note.split('. ')[-1]}")
+    shown = replace(lost, private_only=private, estimate=replace(lost.estimate, note=note))
+    text = plain(shown) if form == "text" else " ".join(shown.summary().as_html().split())
+    assert f"Private only: Not estimable: {lost.estimate.terms[1]}." in text
+    assert text.count("Errors are rough.") == 1
+    alike = replace(shown, private_only=replace(private, note=note))
+    assert "Private only:" not in str(alike.summary())
