@@ -74,9 +74,7 @@ def estimates(
             for each, share in zip(own if several else [private], found.shares, strict=True)
         ),
         heterogeneity=_heterogeneity(found.sites, distributions, page) if several else None,
-        disagreement=page.disagreement(
-            found.pooling, found.private, noises, known=None if missing is None else ~missing(private)
-        ),
+        disagreement=page.disagreement(found.pooling, found.private, noises, known=known),
         public_shares=public_shares(found.pooling, T),
     )
 

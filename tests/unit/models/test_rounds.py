@@ -98,9 +98,9 @@ def test_nothing_is_said_of_other_correlations_where_all_sites_released_theirs()
 @pytest.mark.usefixtures("no_noise")
 def test_the_summary_says_what_pooling_takes_from_the_public_fit():
     little, much = (logit(study_of(n)).fit(epsilon=e, **ROUNDS) for n, e in ((200, 1), (20_000, 3)))
-    assert "Pooling takes these shares of coefficients from the public fit: " in little.pooled.note
-    assert "Pooling takes" not in little.private_only.note
-    assert "Pooling takes" not in much.pooled.note
+    assert "Pooled coefficients have these shares of their information from the public fit: " in little.pooled.note
+    assert "Pooled coefficients have" not in little.private_only.note
+    assert "Pooled coefficients have" not in much.pooled.note
 
 
 @pytest.mark.usefixtures("no_noise")
@@ -112,8 +112,9 @@ def test_a_slope_about_which_people_tell_too_little_is_named_whatever_the_noise(
     for numbers in (found.private_only.params, found.private_only.bse):
         assert numbers.isna().tolist() == [False, False, True, False]
     assert NOT_ESTIMABLE in found.private_only.note
-    assert not found.pooled.bse.isna().any()
-    assert "Not estimable" not in found.pooled.note
+    assert found.pooled.bse.isna().tolist() == [False, False, True, False]
+    assert "Not estimable: g[T.b]. Private people and the public fit together" in found.pooled.note
+    assert [each.df for each in found.disagreement.by_term] == [1, 1, 0, 1]
 
 
 @pytest.mark.usefixtures("no_noise")
