@@ -145,8 +145,8 @@ class ReleasedPoint:
         The noise of the release.
     public : PublicSide or None
         The public side at the query's radius and cap.
-    stand_in : PublicSide or None
-        Rows in its place, with which released squared scores are read where there is none.
+    meat : float or None
+        A bound on the score's covariance over a released Hessian that is this site's own; None for the model's.
     records : int
         How many people the site has who count, as far as is publicly known.
     records_sd : float
@@ -166,7 +166,7 @@ class ReleasedPoint:
     curvature: float
     records_sd: float = 0.0
     cohort: CohortMoments | None = None
-    stand_in: PublicSide | None = None
+    meat: float | None = None
 
     @property
     def theta(self) -> FloatArray:

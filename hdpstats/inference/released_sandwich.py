@@ -195,25 +195,17 @@ class SandwichInformation(Information):
 
 
 def with_sandwich(
-    told: Information,
-    public: PublicSide,
-    query: PointQuery,
-    release: PointRelease,
-    *,
-    records: int,
-    completed: bool = True,
+    told: Information, public: PublicSide, query: PointQuery, release: PointRelease, *, records: int
 ) -> Information:
     """Return what is known of a site with its released moments; ``told`` where it released none.
 
-    ``public`` are the public people at the query's geometry, and ``records`` the number of private ones. Where they are
-    rows that stand in for public people, nothing is to be ``completed``: they do not tell what cutting takes away.
+    ``public`` are the public people at the query's geometry, and ``records`` the number of private ones.
     """
     part, released, side = query.sandwich, release.sandwich, sandwich_side(public)
     if part is None or released is None or side is None:
         return told
     theta, D, n = np.array(release.theta), query.dimension, max(records, 1)
     known, (whole, cut) = told.at(theta), side.cut_moments(theta, part)
-    cut = cut if completed else whole
     drawn = whole, cut
     if max(_taken(whole.H, cut.H), _taken(whole.J, cut.J)) > LITTLE:
         count = min(BOOTSTRAPS, max(4, PEOPLE // side.people))

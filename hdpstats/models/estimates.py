@@ -67,14 +67,10 @@ RELEASED = (
     "Standard errors rest on noisy sums of private people's own Hessians and squared scores, and on public rows as far "
     "as noise hides these."
 )
-RELEASED_ALONE = (
-    "Standard errors rest on noisy sums of private people's own Hessians and squared scores as far as noise does not "
-    "hide these."
-)
 UNKNOWN_SD = (
-    "Nothing tells how large residuals are: standard errors take them to have the largest standard deviation within "
-    "the outcome's declared range, {sd:.3g}. If it is {smaller:.3g}, standard errors and intervals are 5 times as wide "
-    "as they need be. Public rows with the outcome tell it; narrower declared bounds help."
+    "{what} tells how large residuals are: standard errors take them to have the largest standard deviation within the "
+    "outcome's declared range, {sd:.3g}. If it is {smaller:.3g}, standard errors and intervals are 5 times as wide as "
+    "they need be. Public rows with the outcome tell it; narrower declared bounds help."
 )
 GUESSED_SD = (
     "Nothing tells yet how large residuals are: predictions take a standard deviation of {sd:.3g}. A fit describes its "
@@ -82,9 +78,10 @@ GUESSED_SD = (
     "large."
 )
 DESCRIBED_SD = (
-    "{they} take residuals to have a standard deviation of {sd:.3g} at all covariates: the described one of the "
-    "outcome, its variance times {margin:g}. That is too much where covariates tell much of the outcome, and may be "
-    "too little for a covariate with which residuals vary much more. Public rows with the outcome tell it."
+    "Nothing public tells how large residuals are: standard errors take them to have a standard deviation of {sd} at "
+    "all covariates, {times:g} times the described one of the outcome. That is usually too much, by {times:g} times or "
+    "more; it is too little where residuals of the few people who tell a coefficient vary more than {times:g} times as "
+    "much as the outcome. Public rows with the outcome tell it."
 )
 SD_FROM = (
     "Nothing public tells how large residuals are, and released squared scores do only from a standard deviation of "
@@ -262,14 +259,19 @@ def planned_people(
     )
 
 
-def open_residuals(taken: ResidualSd | None, *, released: bool) -> tuple[float, float]:
+def open_residuals(taken: Sequence[ResidualSd], *, released: bool) -> tuple[float, float]:
     """Return how many times as large as taken residuals may be when a fit reports, at least and at most.
 
     Where outcomes are to be described yet the declared range may be 2 to `MOST_PARTS` of their standard deviations.
     Where only the range is known, and squared scores are ``released``, these tell smaller residuals, down to `SMALLEST`
     of the largest variance.
     """
-    if taken is None or taken.described:
+    pairs = [_open(each, released=released) for each in taken]
+    return min((low for low, _ in pairs), default=1.0), max((high for _, high in pairs), default=1.0)
+
+
+def _open(taken: ResidualSd, *, released: bool) -> tuple[float, float]:
+    if taken.described:
         return 1.0, 1.0
     if taken.unknown:
         return (math.sqrt(SMALLEST), 1.0) if released else (1.0, 1.0)
@@ -442,14 +444,10 @@ def _read(parts: Sequence[ReleasedPoint], *, meat: float | None, raked: bool) ->
 
 def _with_sandwich(part: ReleasedPoint, read: _Read | None) -> _Read | None:
     """Return what is known of a site with the Hessians and squared scores that it released, where it did."""
-    side = part.public or part.stand_in
-    if read is None or side is None or part.release.sandwich is None:
+    if read is None or part.public is None or part.release.sandwich is None:
         return read
-    completed = part.public is not None
-    known = with_sandwich(read.information, side, part.query, part.release, records=part.records, completed=completed)
+    known = with_sandwich(read.information, part.public, part.query, part.release, records=part.records)
     hidden = isinstance(known, SandwichInformation) and known.hidden
-    if not completed:
-        return _Read(information=known, note=HIDDEN if hidden else RELEASED_ALONE)
     return _Read(information=known, note=f"{HIDDEN} {read.note}" if hidden else RELEASED)
 
 
@@ -480,7 +478,11 @@ def _own(part: ReleasedPoint, *, meat: float) -> _Read | None:
     hessian = released_hessian(part.release)
     if hessian is None or not hessian.is_clear:
         return None
-    return _Read(information=ReleasedInformation(hessian=hessian, meat=meat), note=None)
+    return _Read(information=ReleasedInformation(hessian=hessian, meat=_own_meat(part, meat)), note=None)
+
+
+def _own_meat(part: ReleasedPoint, meat: float) -> float:
+    return meat if part.meat is None else min(meat, part.meat)
 
 
 def _from_public(part: ReleasedPoint, public: PublicSide, *, raked: bool) -> _Read | None:
@@ -527,7 +529,7 @@ def _together(parts: Sequence[ReleasedPoint], *, meat: float) -> list[_Read] | N
         _Read(
             information=ReleasedInformation(
                 hessian=whole,
-                meat=meat,
+                meat=_own_meat(part, meat),
                 share=max(part.records, 1) / people,
                 relative_sd=part.records_sd / max(part.records, 1),
             ),
@@ -600,28 +602,32 @@ def as_continuous(found: Estimates) -> Estimates:
     return _noted(found, AS_CONTINUOUS)
 
 
-def with_residual_sd(found: Estimates, taken: ResidualSd | None) -> Estimates:
-    """Return estimates with words on the standard deviation of residuals that errors take where no public row tells it.
+def with_residual_sds(found: Estimates, taken: Sequence[ResidualSd]) -> Estimates:
+    """Return estimates with words on the standard deviations of residuals, by site, where no public row tells them.
 
     Where private people's own squared scores were released they tell it, down to `SMALLEST` of the largest variance.
     """
-    if taken is None or bool(np.isnan(found.private_only.sampling).all()):
+    if not taken or bool(np.isnan(found.private_only.sampling).all()):
         return found
     told = found.private_only.note or ""
-    if told.startswith(RELEASED) and taken.unknown:
-        return _noted(found, SD_FROM.format(least=math.sqrt(SMALLEST) * taken.largest))
-    if told.startswith((RELEASED, RELEASED_ALONE)):
-        return _noted(found, residual_sd_words(taken, they="Where noise hides these, they"))
+    if told.startswith(RELEASED):
+        return _noted(found, SD_FROM.format(least=math.sqrt(SMALLEST) * max(each.value for each in taken)))
     return _noted(found, residual_sd_words(taken))
 
 
-def residual_sd_words(taken: ResidualSd, *, they: str = "Standard errors") -> str:
-    """Return what standard errors assume of residuals, of which public rows tell nothing."""
-    if taken.unknown:
-        return UNKNOWN_SD.format(sd=taken.largest, smaller=taken.largest / 5.0)
-    if not taken.described:
-        return GUESSED_SD.format(sd=taken.value, ratio=taken.largest / taken.value)
-    return DESCRIBED_SD.format(they=they, sd=taken.value, margin=MARGIN)
+def residual_sd_words(taken: Sequence[ResidualSd]) -> str:
+    """Return what standard errors assume of residuals at sites, of which public rows tell nothing; else nothing."""
+    if not taken:
+        return ""
+    largest = max(taken, key=lambda each: each.value)
+    if largest.unknown:
+        what = "Neither public rows nor the described outcome" if largest.described else "Nothing"
+        return UNKNOWN_SD.format(what=what, sd=largest.largest, smaller=largest.largest / 5.0)
+    if not largest.described:
+        return GUESSED_SD.format(sd=largest.value, ratio=largest.largest / largest.value)
+    values = sorted({f"{each.value:.3g}": each.value for each in taken}.items(), key=lambda pair: pair[1])
+    sd = " to ".join(dict.fromkeys((values[0][0], values[-1][0])))
+    return DESCRIBED_SD.format(sd=sd, times=math.sqrt(MARGIN))
 
 
 def _noted(found: Estimates, words: str) -> Estimates:

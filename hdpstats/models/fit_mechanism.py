@@ -33,10 +33,9 @@ class Prediction:
     yet; ``sites`` is what is known of each site's people before; ``unlike`` (p,) are standard
     deviations of what is not reported: what private people who are unlike public ones may do to an estimate;
     ``for_sandwich`` is the largest share of what is left of a site's epsilon for its people's own Hessians and squared
-    scores, ``for_hessian`` that for a noisy Hessian, where the query says it; ``unknown`` are the numbers of
-    coefficients that public facts predict the estimate from private people alone not to have; ``residual_sd`` is what
-    errors take for the standard deviation of residuals that no public row tells; ``people`` is what errors rest on as
-    far as private people may be unlike public ones, None where that is not known.
+    scores; ``unknown`` are the numbers of coefficients that public facts predict the estimate from private people alone
+    not to have; ``residual_sds`` is what errors take for the standard deviation of residuals at each site, where no
+    public row tells it.
     """
 
     mechanism: MechanismOptions
@@ -48,9 +47,8 @@ class Prediction:
     sites: Mapping[str, SiteRecords] = field(default_factory=dict)
     unlike: FloatArray | None = None
     for_sandwich: Fraction = Fraction(0)
-    for_hessian: Fraction = Fraction(0)
     unknown: tuple[int, ...] = ()
-    residual_sd: ResidualSd | None = None
+    residual_sds: tuple[ResidualSd, ...] = ()
     people: PlannedPeople | None = None
 
 

@@ -230,10 +230,10 @@ def _bought(
     Where some site's is expected to be flat, as that of a mean that is cut to the declared range, it buys nothing.
     """
     points, total, square, described = [], np.zeros(()), 0.0, True
-    share, asked = options.share or Fraction(0), list(_queries(spec, mechanism, options, request, people))
-    taken = taken_sd(spec, [site for site, _ in asked])
-    meat = (spec if taken is None else spec.with_residual_sd(taken.value)).meat
-    for site, query in asked:
+    share = options.share or Fraction(0)
+    for site, query in _queries(spec, mechanism, options, request, people):
+        taken = taken_sd(spec, site)
+        meat = (spec if taken is None else spec.with_residual_sd(taken.value)).meat
         release, noise = mechanism.expected(spec, query, site)
         H, sd = unstack(np.array(release.hessian), query.dimension), release.hessian_noise_sd
         if is_flat(H):

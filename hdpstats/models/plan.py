@@ -544,13 +544,13 @@ def _assumption(spec: ModelSpec, predictions: Sequence[Prediction]) -> str:
     people = predictions[-1].people
     if spec.assumption == FROM_PUBLIC and people is not None and people.spreads_known:
         words = CORRELATIONS_DESCRIBED if people.correlations_known else DESCRIBED
-    taken = predictions[-1].residual_sd
-    return " ".join(each for each in (words, spec.few_public, taken and residual_sd_words(taken)) if each)
+    taken = residual_sd_words(predictions[-1].residual_sds)
+    return " ".join(each for each in (words, spec.few_public, taken) if each)
 
 
 def _share(found: Prediction) -> float:
     """Return the share of what is left of epsilon that is spent on what standard errors rest on."""
-    return float(found.for_sandwich + found.for_hessian or found.mechanism.share or 0)
+    return float(found.for_sandwich or found.mechanism.share or 0)
 
 
 HESSIAN: Final = "the noisy Hessian that standard errors need"
@@ -568,8 +568,7 @@ def _parts(request: FitRequest, found: Prediction) -> list[tuple[float, str]]:
     parts = [
         (float(count), "the number of people who count"),
         (float(averages), f"averages of their {' and '.join(what)}"),
-        (float(left * found.for_sandwich), SANDWICH),
-        (float(left) * (_share(found) - float(found.for_sandwich)), HESSIAN),
+        (float(left) * _share(found), SANDWICH if found.for_sandwich else HESSIAN),
     ]
     return [(share, what) for share, what in parts if share]
 

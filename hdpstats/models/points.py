@@ -1,7 +1,7 @@
 """Mechanisms that release the coefficients by one query to each site: what is asked, expected, and read."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -46,14 +46,14 @@ from hdpstats.models.estimates import (
     tied_quantile,
     told_by_description,
     unknown_alone,
-    with_residual_sd,
+    with_residual_sds,
 )
 from hdpstats.models.fit_mechanism import FitMechanism, Prediction
 from hdpstats.models.hessian_share import PointOptions, curvature_is_known, plan_standard_errors
 from hdpstats.models.private_result import Contributions, answers_to, private_result
 from hdpstats.models.request import FitRequest
-from hdpstats.models.sandwich_share import ORDINARY, chosen_part
-from hdpstats.models.site_records import SiteRecords, planned_records, record_counts, taken_sd
+from hdpstats.models.sandwich_share import chosen_part
+from hdpstats.models.site_records import SiteRecords, planned_records, record_counts, taken_sd, taken_sds
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.noise.knorm import BallNoise
 from hdpstats.privacy.budget import total
@@ -149,25 +149,24 @@ class PointMechanism(FitMechanism):
         """Read what the sites are expected to release, from the very queries and constants of a fit."""
         found = plan_standard_errors(spec, self, options, request, people)
         sites = planned_records(spec, request, people, averages=self.rests_on_averages(found.options))
-        parts, sides, spent, of_hessian = [], [], Fraction(0), Fraction(0)
-        taken, informed = taken_sd(spec, sites.values()), _informed(spec, sites.values())
+        parts, sides, spent = [], [], Fraction(0)
         for site in sites.values():
             query = self.ask(spec, found.options, site)
             spent = max(spent, Fraction(0) if query.sandwich is None else query.sandwich.share)
-            of_hessian = max(of_hessian, query.hessian_share)
             release, noise = self.expected(spec, query, site)
+            informed = _informed(spec, site)
             public = informed.side(query.model)
             parts.append(_part(spec, query, release, noise, site, public=public))
             sides.append(public or informed.reference(query.model, site.cohort))
         parts = _sharing(spec, parts)
         T, weights = spec.to_terms(query.model), _weights(spec, parts)
         allowance = _allowance(parts, weights)
-        alone, known = planned(parts, stand_ins=sides, meat=informed.meat)
+        alone, known = planned(parts, stand_ins=sides, meat=spec.meat)
         private = alone.allowing(allowance)
         given = request.description is not None
         described = all(site.cohort is not None for site in sites.values())
         told = told_by_description(known, described=described and spec.public is None) if given else (False, False)
-        largest = int(np.argmax([part.records for part in parts]))
+        largest, taken = int(np.argmax([part.records for part in parts])), taken_sds(spec, sites.values())
         fit = sides[0].fit if spec.overlap is None else None  # weighted people are not pooled with public ones
         return Prediction(
             mechanism=found.options,
@@ -178,9 +177,8 @@ class PointMechanism(FitMechanism):
             risk=found.risk,
             sites=sites,
             for_sandwich=spent,
-            for_hessian=of_hessian,
-            unknown=unknown_alone(parts, T=T, meat=informed.meat),
-            residual_sd=taken,
+            unknown=unknown_alone(parts, T=T, meat=spec.meat),
+            residual_sds=taken,
             people=planned_people(
                 spec,
                 alone,
@@ -198,11 +196,10 @@ class PointMechanism(FitMechanism):
 
     def read(self, spec: LossSpec, request: FitRequest, points: Contributions[PointQuery, PointRelease]) -> Result:
         """Return the result of the sites' releases: post-processing of released and public numbers."""
-        people = [each.people for each in points.given.values()]
-        parts, taken, informed = [], taken_sd(spec, people), _informed(spec, people)
+        parts = []
         for each in points.given.values():
             noise = self.noise_of(each.query, each.release, spec.person_loss(each.query.model))
-            side = informed.side(each.query.model)
+            side = _informed(spec, each.people).side(each.query.model)
             if isinstance(side, OverlapSide):
                 side = side.followed_as(each.people.cohort)
             parts.append(_part(spec, each.query, each.release, noise, each.people, public=side))
@@ -210,7 +207,7 @@ class PointMechanism(FitMechanism):
         T, weights = spec.to_terms(first.model), _weights(spec, parts)
         unlike = 0.0 if weights is None else weights.unlike
         allowance = _allowance(parts, weights)
-        told = partial(estimates, T=T, terms=spec.terms, meat=informed.meat, allowance=allowance, unlike=unlike)
+        told = partial(estimates, T=T, terms=spec.terms, meat=spec.meat, allowance=allowance, unlike=unlike)
         found = told(_sharing(spec, parts))
         if spec.overlap is not None:
             found = found.alone
@@ -219,7 +216,8 @@ class PointMechanism(FitMechanism):
         if isinstance(public, WhitenedPublic) and has_steps(public):
             covered = len(parts) == 1 and is_plain(public)
             found = tied_quantile(found, parts[0], public, T=T) if covered else as_continuous(found)
-        found = with_residual_sd(found, taken).moved(spec.origin)
+        taken = taken_sds(spec, [each.people for each in points.given.values()])
+        found = with_residual_sds(found, taken).moved(spec.origin)
         facts = spec.facts(
             self._method(first, whitened=spec.public is not None, few=spec.study.public is not None, sites=len(parts)),
             records=sum(part.records for part in parts),
@@ -259,7 +257,7 @@ def _part(
         release=release,
         noise=noise,
         public=public,
-        stand_in=None if release.sandwich is None or public is not None else _stand_in(spec, query.model, [site]),
+        meat=_informed(spec, site).meat,
         records=site.records,
         records_sd=site.records_sd,
         cohort=site.cohort,
@@ -320,10 +318,7 @@ def _expected(spec: LossSpec, query: PointQuery, site: SiteRecords, calibration:
     if calibration.hessian is not None:
         H = spec.expected_moments(query, records=site.records, described=site.cohort).H
         hessian = tuple(stack(H).tolist())
-    sandwich, side = None, sandwich_side(spec.side(query.model) or _stand_in(spec, query.model, [site]))
-    taken = taken_sd(spec, [site])
-    if side is not None and taken is not None and not taken.unknown:
-        side = sandwich_side(spec.with_residual_sd(taken.of_outcome).side(query.model)) or side
+    sandwich, side = None, sandwich_side(_informed(spec, site).side(query.model))
     if calibration.sandwich is not None and query.sandwich is not None and side is not None:
         people, at = max(site.records, 1), calibration.sandwich
         _, cut = side.cut_moments(np.array(query.centre), query.sandwich)
@@ -341,41 +336,24 @@ def _asks_sandwich(
 ) -> Callable[[AnyModel], SandwichPart | None] | None:
     """Return what is asked of private Hessians and squared scores in a geometry; None where nothing is.
 
-    It is where public rows tell enough to read them, unless a share of 0 was asked for, or that nothing is described;
-    of outcomes that are described alone, beside the noisy Hessian that nothing public tells.
+    It is where public rows tell enough to read them, unless a share of 0 was asked for, or that nothing is described.
     """
     share = options.share
     if share == 0 or (share is None and not site.request.describe):
         return None
-    if spec.describes_outcome and spec.public is None:
-        return None if share is None else partial(_beside_hessian, spec, site)
     if not (spec.releases_sandwich and curvature_is_known(spec)):
         return None
 
     def chosen(model: AnyModel) -> SandwichPart | None:
-        side = sandwich_side(_informed(spec, [site]).side(model))
+        side = sandwich_side(spec.side(model))
         return None if side is None else chosen_part(spec, side, site, model, share=share)
 
     return chosen
 
 
-def _beside_hessian(spec: LossSpec, site: SiteRecords, model: AnyModel) -> SandwichPart | None:
-    """Return what is asked beside a noisy Hessian where outcomes are described and nothing public tells residuals."""
-    side = sandwich_side(_stand_in(spec, model, [site]))
-    return None if side is None else chosen_part(spec, side, site, model, share=None, least=ORDINARY)
-
-
-def _stand_in(spec: LossSpec, model: AnyModel, sites: Sequence[SiteRecords]) -> PublicSide | None:
-    """Return rows in place of public ones whose residuals vary as outcomes are described; None without that."""
-    taken = taken_sd(spec, sites)
-    if taken is None or taken.unknown or spec.public is not None:
-        return None
-    return spec.with_residual_sd(taken.of_outcome).reference(model)
-
-
-def _informed(spec: LossSpec, sites: Iterable[SiteRecords]) -> LossSpec:
-    """Return the model with the standard deviation of residuals that errors take, where no public row tells it."""
-    taken = taken_sd(spec, sites)
+def _informed(spec: LossSpec, site: SiteRecords) -> LossSpec:
+    """Return the model with what errors take for a site's residuals, where no public row tells it."""
+    taken = taken_sd(spec, site)
     return spec if taken is None or taken.unknown else spec.with_residual_sd(taken.value)
 
 
@@ -428,7 +406,7 @@ class Output(PointMechanism):
         query = spec.ask(
             epsilon=request.epsilon,
             records=site.records,
-            share=_of_hessian(spec, options.share, sandwich),
+            share=Fraction(0) if sandwich else options.share or Fraction(0),
             replicate=request.replicate,
             sites=site.among,
             sandwich=sandwich,
@@ -498,13 +476,6 @@ class Exponential(PointMechanism):
         )
 
 
-def _of_hessian(
-    spec: LossSpec, share: Fraction | None, sandwich: Callable[[AnyModel], SandwichPart | None] | None
-) -> Fraction:
-    """Return the share for a noisy Hessian: none where public rows tell it, and own Hessians are asked for."""
-    return Fraction(0) if sandwich and spec.public is not None else share or Fraction(0)
-
-
 def ask_objective(
     spec: LossSpec,
     mechanism: ObjectivePerturbation,
@@ -524,7 +495,7 @@ def ask_objective(
     query = spec.ask(
         epsilon=request.epsilon,
         records=records,
-        share=_of_hessian(spec, mechanism.share, sandwich),
+        share=Fraction(0) if sandwich else mechanism.share or Fraction(0),
         replicate=request.replicate,
         sites=among,
         sandwich=sandwich,

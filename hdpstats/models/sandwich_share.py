@@ -69,13 +69,7 @@ ROOTS: Final = (
 
 
 def chosen_part(
-    spec: LossSpec,
-    side: SandwichSide,
-    site: SiteRecords,
-    model: AnyModel,
-    *,
-    share: Fraction | None,
-    least: float = MULTIPLES[0],
+    spec: LossSpec, side: SandwichSide, site: SiteRecords, model: AnyModel, *, share: Fraction | None
 ) -> SandwichPart | None:
     """Return what a site is asked for; None where noise would hide it.
 
@@ -89,8 +83,6 @@ def chosen_part(
         What is asked about.
     share
         The share of that; None for the one that is chosen, which may be none.
-    least
-        The smallest norm that a matrix may be cut to, over the mean trace.
     """
     D, n, epsilon = model.dimension, max(site.records, 1), float(site.request.epsilon)
     persons = math.sqrt(2.0) if spec.study.relation is Relation.REPLACE_ONE else 1.0
@@ -108,7 +100,7 @@ def chosen_part(
         def cost(each: Fraction, multiple: float) -> float:
             return cost_of(each, noisy, noise=unit * multiple / (widest.part * float(each)), dimension=D)
 
-        allowed = [each for each in allowed if cost(each, 0.0) <= MOST_GROWN and cost(each, least) <= COST]
+        allowed = [each for each in allowed if cost(each, 0.0) <= MOST_GROWN and cost(each, MULTIPLES[0]) <= COST]
         if not allowed:
             return None
         share = min(allowed, key=lambda each: cost(each, ORDINARY))
@@ -117,8 +109,8 @@ def chosen_part(
     window = narrowest[-1] if narrowest else widest
     return SandwichPart(
         share=share,
-        curvature=_bound(window.curvature / window.part, noise=noise / window.part, least=least),
-        scores=_bound(window.scores, noise=noise, least=least),
+        curvature=_bound(window.curvature / window.part, noise=noise / window.part),
+        scores=_bound(window.scores, noise=noise),
         width=window.width,
     )
 
@@ -134,9 +126,8 @@ def _aimed(noise: float, finer: float) -> bool:
     return noise * math.sqrt(max(finer, 1.0)) <= WANTED
 
 
-def _bound(level: float, *, noise: float, least: float) -> float:
+def _bound(level: float, *, noise: float) -> float:
     """Return what matrices of a mean trace are cut to, rounded to a power of the eighth root of two."""
-    multiple = max((each for each in MULTIPLES if _aimed(noise * each, each / ORDINARY)), default=least)
-    multiple = max(multiple, least)
+    multiple = max((each for each in MULTIPLES if _aimed(noise * each, each / ORDINARY)), default=MULTIPLES[0])
     eighths = round(8.0 * math.log2(multiple * max(level, 1e-50)))
     return math.ldexp(ROOTS[eighths % 8], eighths // 8)

@@ -101,17 +101,15 @@ class SiteRecords:
         return tuple(each for each in (self.count, *own) if each is not None)
 
 
-def taken_sd(spec: ModelSpec, sites: Iterable[SiteRecords]) -> ResidualSd | None:
-    """Return what errors take for the standard deviation of residuals at all sites; see `residual_sd`."""
-    known = [
-        (
-            each.description,
-            (float(each.records), each.records_sd),
-            each.description is None and each.averages is not None,
-        )
-        for each in sites
-    ]
-    return residual_sd(spec, known)
+def taken_sd(spec: ModelSpec, site: SiteRecords) -> ResidualSd | None:
+    """Return what errors take for the standard deviation of residuals at a site; see `residual_sd`."""
+    people = (float(site.records), site.records_sd)
+    return residual_sd(spec, site.description, people, awaited=site.averages is not None)
+
+
+def taken_sds(spec: ModelSpec, sites: Iterable[SiteRecords]) -> tuple[ResidualSd, ...]:
+    """Return the same of each site; nothing where public rows tell it."""
+    return tuple(taken for site in sites if (taken := taken_sd(spec, site)) is not None)
 
 
 @final
@@ -143,7 +141,7 @@ def planned_records(
     asks, own = request.describe and request.description is None, None
     if asks and averages and spec.study.public is not None:
         own = own_description(spec)
-    elif asks and request.share != 0 and spec.public_side is None:
+    if asks and own is None and request.share != 0:
         own = outcome_description(spec)
     given = {} if request.description is None else described_sites(spec, request.description)
     found = {}

@@ -150,6 +150,8 @@ def _described(result: "Result") -> list[str]:
     averages = f"noisy averages of {', '.join(columns)} among the private people ({when}: {known.part.amount})"
     if result.released.sample is not None:
         return [f"Weights of public rows were calibrated to {averages}."]
+    if result.facts.public_rows is None:
+        return [f"Standard errors rest on {averages}."]
     return [f"Standard errors rest on {averages}, to which the public rows were raked."]
 
 

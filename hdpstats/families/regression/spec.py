@@ -331,9 +331,13 @@ class RegressionSpec(RowSpec):
 
     @property
     def describes_outcome(self) -> bool:
-        """Yes, of people with one row, where the model has an intercept: residuals vary no more than outcomes then."""
+        """Yes, of people with one row, where the model has an intercept: residuals vary no more than outcomes then.
+
+        Of 0 and 1 the declared range tells enough: a standard deviation of .5 at most.
+        """
         least_squares = self.largest_sd is not None and self.several is None and self.offset is None
-        return least_squares and self.asked.design.intercept
+        binary = self.study.schema[self.response.column].kind == "binary"
+        return least_squares and self.asked.design.intercept and not binary
 
     def with_residual_sd(self, sd: float) -> Self:
         """Return the model with another standard deviation of residuals for errors, in the outcome's unit."""

@@ -374,8 +374,15 @@ def robust(rows):
     return np.sqrt(np.diag(bread @ (X.T @ (X * residual.to_numpy()[:, None] ** 2)) @ bread))
 
 
+def taken_of(result):
+    """Return what errors of the one site took for the standard deviation of residuals, from its release."""
+    ((_, query),), ((_, release),) = result.released.description.queries, result.released.description.releases
+    variance, noise = SiteDescription(query=query, release=release).variance("y", (float(result.facts.records), 0.0))
+    return variance, np.sqrt(MARGIN * (variance + 2.0 * noise))
+
+
 def test_least_squares_without_public_rows_describe_their_outcomes_and_errors_follow_them(no_noise):
-    rows = with_outcomes(5_000)
+    rows = with_outcomes()
     model = linear(rows)
     result = model.fit(epsilon=2)
     ((_, query),), ((_, release),) = result.released.description.queries, result.released.description.releases
@@ -385,16 +392,15 @@ def test_least_squares_without_public_rows_describe_their_outcomes_and_errors_fo
     assert query.public_sha256 is None
     assert query.epsilon + result.query.epsilon == 2
     known = SiteDescription(query=query, release=release)
-    variance, noise = known.variance("y", (5_000.0, 0.0))
+    assert known.variance("x", (30_000.0, 0.0)) is None
+    assert known.moments(model._spec, (30_000.0, 0.0)) is None
+    variance, taken = taken_of(result)
     assert variance == pytest.approx(rows.y.var(ddof=0), rel=1e-3)
-    assert known.variance("x", (5_000.0, 0.0)) is None
-    assert known.moments(model._spec, (5_000.0, 0.0)) is None
-    taken = np.sqrt(MARGIN * (variance + 2.0 * noise))
-    assert f"to have a standard deviation of {taken:.3g} at all covariates" in result.estimate.note
-    assert result.query.sandwich is None
-    ratio = result.estimate.sampling.diagonal() ** 0.5 / robust(rows)
-    assert ratio == pytest.approx(taken / 2.0, rel=0.05)
+    assert f"to have a standard deviation of {taken:.3g} at all covariates, 2 times" in result.estimate.note
+    assert result.estimate.sampling.diagonal() ** 0.5 / robust(rows) == pytest.approx(taken / 2.0, rel=0.05)
     assert linear(rows).fit(epsilon=2, describe=False).bse["x"] > 3.0 * result.bse["x"]
+    assert "Standard errors rest on noisy averages of y among the private people" in result.methods_text()
+    assert "raked" not in result.methods_text()
 
 
 def test_with_public_covariates_alone_the_outcome_is_asked_for_beside_them(no_noise):
@@ -405,53 +411,58 @@ def test_with_public_covariates_alone_the_outcome_is_asked_for_beside_them(no_no
     assert [each.name for each in query.columns] == ["x", "y"]
     assert query.besides == ()
     known = SiteDescription(query=query, release=release)
-    variance, noise = known.variance("y", (5_000.0, 0.0))
+    variance, taken = taken_of(result)
     assert variance == pytest.approx(rows.y.var(ddof=0), rel=1e-3)
     assert {each.variable for each in known.moments(model._spec, (5_000.0, 0.0)).moments} == {"x"}
-    taken = np.sqrt(MARGIN * (variance + 2.0 * noise))
-    assert result.query.sandwich is None
     assert f"to have a standard deviation of {taken:.3g} at all covariates" in result.estimate.note
     assert result.estimate.sampling.diagonal() ** 0.5 / robust(rows) == pytest.approx(taken / 2.0, rel=0.1)
     assert "for averages of their covariates and outcome" in str(model.plan(epsilon=[0.5]))
 
-    many = with_outcomes(300_000)
-    told = linear(many, public=public).fit(epsilon=20)
-    assert told.query.sandwich is not None
-    assert told.query.hessian_share == 0
-    assert "Where noise hides these, they take residuals" in told.estimate.note
-    assert told.estimate.sampling.diagonal() ** 0.5 == pytest.approx(robust(many), rel=0.1)
+
+@pytest.mark.parametrize(("formula", "options"), [("y ~ x", {"se_share": 0.1}), ("y ~ 1", {})])
+def test_where_covariates_are_not_asked_for_the_outcome_is_asked_for_alone(no_noise, formula, options):
+    result = linear(with_outcomes(2_000), formula, public=with_outcomes(300, 9)[["x"]]).fit(epsilon=0.5, **options)
+    ((_, query),) = result.released.description.queries
+    assert [each.name for each in query.columns] == ["y"]
+    assert "2 times the described one of the outcome" in result.estimate.note
 
 
-def test_where_there_are_many_people_squared_scores_tell_how_residuals_vary(no_noise):
-    rows = with_outcomes(300_000)
-    rows["y"] = 20 + rows.x + rows.x.abs() * (rows.y - 20 - rows.x)  # they vary with the covariate
-    result = linear(rows).fit(epsilon=20)
-    asked = result.query.sandwich
-    assert asked is not None
-    assert result.query.hessian_share > 0
-    assert "noisy sums of private people's own Hessians and squared scores" in result.estimate.note
-    assert result.estimate.sampling.diagonal() ** 0.5 == pytest.approx(robust(rows), rel=0.1)
+def test_of_many_people_released_squared_scores_tell_what_public_covariates_do_not(no_noise):
+    rows, public = with_outcomes(300_000), with_outcomes(300, 9)[["x"]]
+    result = linear(rows, public=public).fit(epsilon=20)
+    assert result.query.sandwich is not None
+    _, taken = taken_of(result)
+    assert f"only from a standard deviation of about {np.sqrt(0.1) * taken:.3g} on" in result.estimate.note
+    assert result.estimate.sampling.diagonal() ** 0.5 == pytest.approx(robust(rows), rel=0.2)
+
+
+def test_errors_hold_where_the_outcome_of_a_small_group_varies_twice_as_much(no_noise):
+    rows = with_outcomes()
+    rows["x"] = np.where(np.arange(len(rows)) % 33 == 0, 1.0, -1.0)
+    rows["y"] = 20 + rows.x + np.where(rows.x > 0, 2.0, 1.0) * (rows.y - rows.y.mean())
+    result = linear(rows).fit(epsilon=5)
+    assert (result.estimate.sampling.diagonal() ** 0.5 > robust(rows)).all()
 
 
 def test_a_plan_reckons_with_a_range_of_six_deviations_and_a_fit_that_describes_nothing_with_the_largest(no_noise):
     model = linear(with_outcomes())
     plan = model.plan(epsilon=[2.0])
-    assert "predictions take a standard deviation of 10.2" in str(plan)  # sqrt(1.5) 50 / 6
-    assert "at most 2.4 times as large" in str(plan)
+    assert "predictions take a standard deviation of 16.7" in str(plan)  # 2 * 50 / 6
+    assert "at most 1.5 times as large" in str(plan)
     assert "for averages of their outcome" in str(plan)
-    spec, request = model._spec, fit_request(2.0)
-    known = planned_records(spec, request, {"site": 30_000})
-    assert taken_sd(spec, known.values()) == ResidualSd(
-        value=pytest.approx(np.sqrt(MARGIN) * 50 / 6), largest=25.0, described=False
-    )
+    spec = model._spec
+    (known,) = planned_records(spec, fit_request(2.0), {"site": 30_000}).values()
+    assert taken_sd(spec, known) == ResidualSd(value=pytest.approx(2 * 50 / 6), largest=25.0, described=False)
     for none in (fit_request(2.0, describe=False), fit_request(2.0, se_share=0), fit_request(0.01)):
-        known = planned_records(spec, none, {"site": 300})
-        assert known["site"].averages is None
-        assert taken_sd(spec, known.values()).unknown
+        (known,) = planned_records(spec, none, {"site": 300}).values()
+        assert known.averages is None
+        assert taken_sd(spec, known).unknown
 
 
-def test_a_given_description_of_the_outcome_costs_a_fit_nothing_and_its_plan_is_right(no_noise):
-    study = hdp.Study(private=with_outcomes(), schema=OUTCOMES, budget=hdp.Budget(epsilon=100))
+def test_a_given_description_of_the_outcome_costs_a_fit_nothing_and_its_plan_is_right():
+    rows = with_outcomes()
+    rows["x"] = np.where(np.arange(len(rows)) % 10 == 0, 1.0, -1.0)
+    study = hdp.Study(private=rows, schema=OUTCOMES, budget=hdp.Budget(epsilon=100))
     description = hdp.describe(study, ["x", "y"], epsilon=5, complete=True)
     model = hdpf.linear("y ~ x", study)
     plan = model.plan(epsilon=[2.0], description=description)
@@ -463,21 +474,22 @@ def test_a_given_description_of_the_outcome_costs_a_fit_nothing_and_its_plan_is_
     assert plan.frame["std_error"].to_numpy() == pytest.approx(result.bse.to_numpy(), rel=0.1)
 
 
-def test_variances_of_sites_are_averaged_by_people_and_that_of_a_lacking_one_is_the_largest(no_noise):
-    model = linear(
-        {"a": with_outcomes(20_000, 4), "b": with_outcomes(10_000, 5).assign(y=lambda d: 20 + 2 * (d.y - 20))}
-    )
-    result = model.fit(epsilon=20)
-    sites = result.released.description
-    known = {
-        name: SiteDescription(query=dict(sites.queries)[name], release=release) for name, release in sites.releases
-    }
-    spec = model._spec
-    people = {"a": (20_000.0, 0.0), "b": (10_000.0, 0.0)}
-    taken = residual_sd(spec, [(known[name], people[name], True) for name in people])
-    uppers = [value + 2.0 * sd for value, sd in (known[name].variance("y", people[name]) for name in people)]
-    assert taken.value == pytest.approx(np.sqrt(MARGIN * (2 * uppers[0] + uppers[1]) / 3))
-    assert residual_sd(spec, [(known["a"], people["a"], True), (None, people["b"], False)]).unknown
+def test_each_site_has_its_own_spread_and_at_most_the_largest(no_noise):
+    wider = with_outcomes(10_000, 5).assign(y=lambda rows: 20 + 3 * (rows.y - 20))
+    result = linear({"a": with_outcomes(20_000, 4), "b": wider, "few": with_outcomes(60, 6)}).fit(epsilon=1)
+    described = result.released.description
+    queries, releases = dict(described.queries), dict(described.releases)
+    people = {"a": 20_000.0, "b": 10_000.0, "few": 60.0}
+    spec = linear(with_outcomes())._spec
+    taken = {}
+    for name, number in people.items():
+        known = SiteDescription(query=queries[name], release=releases[name]) if name in queries else None
+        taken[name] = residual_sd(spec, known, (number, 0.0), awaited=False)
+    assert taken["b"].value > 2.0 * taken["a"].value
+    assert taken["few"].value == 25.0
+    errors = {each.site: each.estimate.sampling.diagonal() ** 0.5 for each in result.site_facts}
+    assert errors["b"] / errors["a"] == pytest.approx(np.sqrt(2.0) * taken["b"].value / taken["a"].value, rel=0.2)
+    assert "standard deviation within the outcome's declared range, 25." in result.estimate.note
 
 
 def test_variances_of_shares_and_of_noise_below_0():
