@@ -18,7 +18,7 @@ from hdpstats.mechanisms.perturbation import ObjectivePerturbation, OutputPertur
 from hdpstats.models.estimates import is_flat
 from hdpstats.models.own_description import averaged_variables
 from hdpstats.models.request import FitRequest
-from hdpstats.models.site_records import SiteRecords, planned_records, taken_sd
+from hdpstats.models.site_records import SiteRecords, planned_records
 from hdpstats.public.enough import least_rows
 from hdpstats.raking.posterior import redrawn
 from hdpstats.records.limits import MOST_WITH_HESSIAN
@@ -232,14 +232,12 @@ def _bought(
     points, total, square, described = [], np.zeros(()), 0.0, True
     share = options.share or Fraction(0)
     for site, query in _queries(spec, mechanism, options, request, people):
-        taken = taken_sd(spec, site)
-        meat = (spec if taken is None else spec.with_residual_sd(taken.value)).meat
         release, noise = mechanism.expected(spec, query, site)
         H, sd = unstack(np.array(release.hessian), query.dimension), release.hessian_noise_sd
         if is_flat(H):
             return _Bought(share=share, H=H[None], noise_sd=sd, variances=np.full(len(spec.terms), np.inf))
         inverse = np.linalg.inv(H)
-        sampling = np.asarray((meat or 1.0) * inverse, dtype=np.float64)
+        sampling = np.asarray((spec.meat or 1.0) * inverse, dtype=np.float64)
         points.append(PredictedCovariance(sampling=sampling, privacy=inverse @ noise.covariance(H) @ inverse))
         total = total + _possible(spec, query, site, H)
         square, described = square + sd**2, described and site.cohort is not None
