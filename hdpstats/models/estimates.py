@@ -68,9 +68,14 @@ RELEASED = (
     "as noise hides these."
 )
 UNKNOWN_SD = (
-    "{what} tells how large residuals are: standard errors take them to have the largest standard deviation within the "
-    "outcome's declared range, {sd:.3g}. If it is {smaller:.3g}, standard errors and intervals are 5 times as wide as "
-    "they need be. Public rows with the outcome tell it; narrower declared bounds help."
+    "Nothing tells how large residuals are: standard errors take them to have the largest standard deviation within "
+    "the outcome's declared range, {sd:.3g}. If it is {smaller:.3g}, standard errors and intervals are 5 times as wide "
+    "as they need be. Public rows with the outcome tell it; narrower declared bounds help."
+)
+LARGEST_SD = (
+    "Nothing public tells how large residuals are: standard errors take them to have the largest standard deviation "
+    "within the outcome's declared range, {sd:.3g}. {times:g} times that of the outcome as described, with allowance "
+    "for the noise of the description, is no smaller. Public rows with the outcome tell it."
 )
 GUESSED_SD = (
     "Nothing tells yet how large residuals are: predictions take a standard deviation of {sd:.3g}. A fit describes its "
@@ -79,9 +84,10 @@ GUESSED_SD = (
 )
 DESCRIBED_SD = (
     "Nothing public tells how large residuals are: standard errors take them to have a standard deviation of {sd} at "
-    "all covariates, {times:g} times the described one of the outcome. That is usually too much, by {times:g} times or "
-    "more; it is too little where residuals of the few people who tell a coefficient vary more than {times:g} times as "
-    "much as the outcome. Public rows with the outcome tell it."
+    "all covariates, {times:g} times that of the outcome as described, with allowance for the noise of the "
+    "description. That is usually too much, by {times:g} times or more; it is too little where residuals of the few "
+    "people who tell a coefficient vary more than {times:g} times as much as the outcome. Public rows with the outcome "
+    "tell it."
 )
 SD_FROM = (
     "Nothing public tells how large residuals are, and released squared scores do only from a standard deviation of "
@@ -619,15 +625,16 @@ def residual_sd_words(taken: Sequence[ResidualSd]) -> str:
     """Return what standard errors assume of residuals at sites, of which public rows tell nothing; else nothing."""
     if not taken:
         return ""
-    largest = max(taken, key=lambda each: each.value)
+    largest, times = max(taken, key=lambda each: each.value), math.sqrt(MARGIN)
+    if largest.unknown and largest.described:
+        return LARGEST_SD.format(sd=largest.largest, times=times)
     if largest.unknown:
-        what = "Neither public rows nor the described outcome" if largest.described else "Nothing"
-        return UNKNOWN_SD.format(what=what, sd=largest.largest, smaller=largest.largest / 5.0)
+        return UNKNOWN_SD.format(sd=largest.largest, smaller=largest.largest / 5.0)
     if not largest.described:
         return GUESSED_SD.format(sd=largest.value, ratio=largest.largest / largest.value)
-    values = sorted({f"{each.value:.3g}": each.value for each in taken}.items(), key=lambda pair: pair[1])
-    sd = " to ".join(dict.fromkeys((values[0][0], values[-1][0])))
-    return DESCRIBED_SD.format(sd=sd, times=math.sqrt(MARGIN))
+    values = sorted(each.value for each in taken)
+    sd = f"{values[-1]:.3g}" if len(values) == 1 else f"{values[0]:.3g} to {values[-1]:.3g} (by site)"
+    return DESCRIBED_SD.format(sd=sd, times=times)
 
 
 def _noted(found: Estimates, words: str) -> Estimates:

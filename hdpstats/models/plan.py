@@ -389,7 +389,8 @@ class Plan:
         if not self.unlike:
             return ""
         epsilons = self.frame["epsilon"]
-        parts = {value: _range(self.frame[epsilons == value]) for value in sorted(set(epsilons.tolist()))}
+        reported = self.frame["reported"].astype(bool)
+        parts = {value: _range(self.frame[(epsilons == value) & reported]) for value in sorted(set(epsilons.tolist()))}
         told = [
             f"{least:.2g} and {most:.2g} times these at epsilon = {value:.3g} (largest: {term})"
             for value, (least, most, term) in ((value, each) for value, each in parts.items() if each is not None)

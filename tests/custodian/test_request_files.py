@@ -50,7 +50,10 @@ def test_a_fit_without_public_rows_that_describes_its_outcome_comes_in_one_file(
     place.answer()
     assert [name.split("/")[0] for name in place.ledger.history()["mechanism"]] == ["description", "objective"]
     result = place.read()
-    assert "Neither public rows nor the described outcome tells how large residuals are" in result.estimate.note
+    assert (
+        "2 times that of the outcome as described, with allowance for the noise of the description, is no smaller"
+        in result.estimate.note
+    )
     assert place.spent == 40
     assert asked.question.ask(hdp.Study(private=Seen(open_site(place.settings)))).to_json() == result.to_json()
     assert place.spent == 40

@@ -396,7 +396,10 @@ def test_least_squares_without_public_rows_describe_their_outcomes_and_errors_fo
     assert known.moments(model._spec, (30_000.0, 0.0)) is None
     variance, taken = taken_of(result)
     assert variance == pytest.approx(rows.y.var(ddof=0), rel=1e-3)
-    assert f"to have a standard deviation of {taken:.3g} at all covariates, 2 times" in result.estimate.note
+    assert (
+        f"to have a standard deviation of {taken:.3g} at all covariates, 2 times that of the outcome"
+        in result.estimate.note
+    )
     assert result.estimate.sampling.diagonal() ** 0.5 / robust(rows) == pytest.approx(taken / 2.0, rel=0.05)
     assert linear(rows).fit(epsilon=2, describe=False).bse["x"] > 3.0 * result.bse["x"]
     assert "Standard errors rest on noisy averages of y among the private people" in result.methods_text()
@@ -424,7 +427,7 @@ def test_where_covariates_are_not_asked_for_the_outcome_is_asked_for_alone(no_no
     result = linear(with_outcomes(2_000), formula, public=with_outcomes(300, 9)[["x"]]).fit(epsilon=0.5, **options)
     ((_, query),) = result.released.description.queries
     assert [each.name for each in query.columns] == ["y"]
-    assert "2 times the described one of the outcome" in result.estimate.note
+    assert "2 times that of the outcome as described" in result.estimate.note
 
 
 def test_of_many_people_released_squared_scores_tell_what_public_covariates_do_not(no_noise):
@@ -469,8 +472,8 @@ def test_a_given_description_of_the_outcome_costs_a_fit_nothing_and_its_plan_is_
     spent = study.ledger.spent.epsilon
     result = model.fit(epsilon=2, description=description)
     assert study.ledger.spent.epsilon - spent <= 2
-    assert "the described one of the outcome" in result.estimate.note
-    assert "the described one of the outcome" in str(plan)
+    assert "that of the outcome as described" in result.estimate.note
+    assert "that of the outcome as described" in str(plan)
     assert plan.frame["std_error"].to_numpy() == pytest.approx(result.bse.to_numpy(), rel=0.1)
 
 
