@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, cast, final
 
 import numpy as np
 import pandas as pd
@@ -255,9 +255,7 @@ class Description(Reported, Saved):
         whole = integer(count, name="count", lower=3 if function == "rcs" else 1, upper=MOST_KNOTS)
         if self.query.groups > 1:
             raise ArgumentError("knots are of all people: describe them without by=", argument="column")
-        of = self.schema[self._with_quartiles(column)]
-        if not isinstance(of, NumericColumn):
-            raise TypeError(f"{column} holds no numbers")
+        of = cast(NumericColumn, self.schema[self._with_quartiles(column)])
         place = [each.name for each in self.query.columns].index(column)
         numbers = self._numbers(site, draws=0)
         return described_knots(numbers, place, Interval(of.lower, of.upper), function=function, count=whole)

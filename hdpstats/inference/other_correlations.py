@@ -36,6 +36,7 @@ FLAT: Final = 1e-9
 
 MOST_COVARIATES: Final = 40
 CONSTANTS: Final = ("True", "False", "None", "TRUE", "FALSE")
+"""Words in the name of a term that are no columns."""
 LISTED: Final = 6
 """Variables of which the growth is listed: those of the largest growth."""
 

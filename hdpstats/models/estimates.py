@@ -488,6 +488,7 @@ def _own(part: ReleasedPoint, *, meat: float) -> _Read | None:
 
 
 def _own_meat(part: ReleasedPoint, meat: float) -> float:
+    """Return the smaller of a model's bound on the score's covariance over the Hessian and of a site's own."""
     return meat if part.meat is None else min(meat, part.meat)
 
 

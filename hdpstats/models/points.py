@@ -156,7 +156,7 @@ class PointMechanism(FitMechanism):
             release, noise = self.expected(spec, query, site)
             informed = _informed(spec, site)
             public = informed.side(query.model)
-            parts.append(_part(spec, query, release, noise, site, public=public))
+            parts.append(_part(informed, query, release, noise, site, public=public))
             sides.append(public or informed.reference(query.model, site.cohort))
         parts = _sharing(spec, parts)
         T, weights = spec.to_terms(query.model), _weights(spec, parts)
@@ -199,10 +199,11 @@ class PointMechanism(FitMechanism):
         parts = []
         for each in points.given.values():
             noise = self.noise_of(each.query, each.release, spec.person_loss(each.query.model))
-            side = _informed(spec, each.people).side(each.query.model)
+            informed = _informed(spec, each.people)
+            side = informed.side(each.query.model)
             if isinstance(side, OverlapSide):
                 side = side.followed_as(each.people.cohort)
-            parts.append(_part(spec, each.query, each.release, noise, each.people, public=side))
+            parts.append(_part(informed, each.query, each.release, noise, each.people, public=side))
         first, public = parts[0].query, parts[0].public
         T, weights = spec.to_terms(first.model), _weights(spec, parts)
         unlike = 0.0 if weights is None else weights.unlike
@@ -257,7 +258,7 @@ def _part(
         release=release,
         noise=noise,
         public=public,
-        meat=_informed(spec, site).meat,
+        meat=spec.meat,
         records=site.records,
         records_sd=site.records_sd,
         cohort=site.cohort,
