@@ -21,6 +21,9 @@ RIDGES = np.geomspace(1e-4, 10.0, 11)
 COVERED = ("private_only slopes", "private_only baseline", "pooled slopes", "pooled baseline", "S(t)")
 """Columns of shares covered; those of a pooled estimate are missing where there is none."""
 
+MOST_REPORT = 0.98
+"""The share of studies of a design that must report every coefficient."""
+
 
 @dataclass(frozen=True)
 class Fit:
@@ -44,11 +47,14 @@ def _row(scene: Scene, result: hdp.Result, name: str) -> dict[str, object]:
             continue
         limits = estimate.conf_int().to_numpy()
         covered = (limits[:, 0] <= scene.truth) & (scene.truth <= limits[:, 1])
+        told = estimate.params.notna().to_numpy()
         row |= {
             f"{label} error": _error(scene, estimate.params),
-            f"{label} slopes": float(np.mean(covered[scene.is_slope])),
-            f"{label} baseline": float(np.mean(covered[~scene.is_slope])),
+            f"{label} slopes": float(np.mean(covered[scene.is_slope & told])),
+            f"{label} baseline": float(np.mean(covered[~scene.is_slope & told])),
         }
+    if result.params.isna().any():  # not estimable, where public people of a rare level had no event: no curves either
+        return row | {"S(t)": np.nan}
     curves = result.predict_survival(scene.at, times=scene.times)
     truth = scene.survival.ravel()
     inside = (curves["conf_low"].to_numpy() <= truth) & (truth <= curves["conf_high"].to_numpy())
@@ -70,10 +76,14 @@ def simulate(make: Callable[[int], Scene], fits: Sequence[Fit], *, repeats: int,
 
 
 def summary(table: pd.DataFrame, column: str, statistic: Callable[[np.ndarray], float]) -> tuple[float, float]:
-    """Return a statistic of a column with its bootstrap standard error (over studies); NaN where there is none."""
+    """Return a statistic of a column with its bootstrap standard error (over studies); NaN where there is none.
+
+    Studies that do not have it, as they report not all coefficients, are left out; they must be one in fifty at most.
+    """
     if column not in table:
         return np.nan, np.nan
-    rng, values = np.random.default_rng(0), table[column].to_numpy(dtype=float)
+    rng, values = np.random.default_rng(0), table[column].dropna().to_numpy(dtype=float)
+    assert len(values) >= MOST_REPORT * len(table), f"{column}: reported in {len(values)} of {len(table)} studies"
     again = [statistic(rng.choice(values, len(values))) for _ in range(400)]
     return float(statistic(values)), float(np.std(again))
 
