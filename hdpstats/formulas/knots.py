@@ -27,8 +27,10 @@ from hdpstats.schema.public import PublicTable
 
 PARTS: Final = 1000
 """Knots are rounded to a power of ten that is at most this part of the range."""
-FINER: Final = 2
-"""They have so many digits more where these tell knots apart."""
+FINER: Final = 6
+"""They have so many digits more where rounding would move a knot by more than `MOVED`."""
+MOVED: Final = 0.05
+"""The largest part of its distance from the next quantile or boundary knot by which rounding may move a knot."""
 
 FUNCTIONS: Final = ("bs", "ns", "rcs")
 
@@ -134,9 +136,10 @@ def missing_knots(spline: Splines, values: FloatArray, image: Interval) -> tuple
       lines, are the bounds.
     * ``rcs(x, k)``: at Harrell's quantiles.
 
-    Numbers are rounded to about a thousandth of the range. Values that many people share can make several quantiles
-    one, or put them at a boundary knot: the others stay then, and each of these is replaced by a value with
-    as many people as possible between it and its neighbours (`hdpstats.formulas.bases.knots_apart`).
+    Numbers are rounded to about a thousandth of the range, or finer where quantiles are close together. Values that
+    many people share can make several quantiles one, or put them at a boundary knot: the others stay then, and each of
+    these is replaced by a value with as many people as possible between it and its neighbours
+    (`hdpstats.formulas.bases.knots_apart`).
 
     Raises
     ------
@@ -187,15 +190,16 @@ def _boundary_knots(spline: Splines, values: FloatArray, image: Interval, digits
 def _quantiles(shares: FloatArray, people: FloatArray, least: float, most: float, digits: int) -> tuple[float, ...]:
     """Return knots at quantiles of people between boundary knots; fewer if people have too few different values.
 
-    They are rounded to more digits where rounding alone makes some of them one, or moves them to a boundary knot.
+    They are rounded to more digits where rounding would make some of them one, as those near 0 of a column with a long
+    tail, or move them to a boundary knot.
     """
     found = np.quantile(people, shares, method="inverted_cdf").tolist()
-    apart = {quantile for quantile in found if least < quantile < most}
+    gaps = np.diff(np.unique([least, *found, most]))
     for finer in range(digits, digits + FINER + 1):
         knots = tuple(round(quantile, finer) for quantile in found)
-        if len({knot for knot in knots if least < knot < most}) >= len(apart):
+        if np.max(np.abs(np.subtract(knots, found))) <= MOVED * gaps.min():
             break
-    if all(a < b for a, b in pairwise((least, *knots, most))):
+    if all(b - a >= CLOSEST * (most - least) for a, b in pairwise((least, *knots, most))):
         return knots
     places, counts = np.unique(people, return_counts=True)
     rounded = np.repeat([round(place, finer) for place in places.tolist()], counts).tolist()

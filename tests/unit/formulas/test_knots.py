@@ -1,10 +1,12 @@
 """Knots that formulas leave out: quantiles of public rows that are written into the formula, names that stay."""
 
+import ast
 from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
@@ -100,14 +102,24 @@ def test_quantiles_that_are_apart_stay_and_others_have_the_most_people_on_both_s
 
 
 @pytest.mark.parametrize("call", ["ns(age, df=5)", "bs(age, df=6)", "rcs(age, 5)"])
-def test_quantiles_that_only_rounding_makes_one_have_more_digits(call):
-    """Half of the people lie within a hundredth of the rounded unit, as of a laboratory value with a long tail."""
+def test_quantiles_that_rounding_would_move_together_have_more_digits(call):
+    """Most people lie within one rounded unit, as of a laboratory value with a long tail."""
     values = np.sort(np.concatenate([0.5 + np.arange(900) / 1e4, np.linspace(1.0, 119.0, 100)]))
     formula = with_public_knots(f"event3 ~ {call}", public_ages(values))
     shares = [0.05, 0.275, 0.5, 0.725, 0.95] if call.startswith("rcs") else None
     shares = shares or np.linspace(0, 1, 6 if call.startswith("ns") else 5)[1:-1]
-    expected = [round(value, 2) for value in np.quantile(values, shares, method="inverted_cdf").tolist()]
-    assert f"knots={expected}" in formula
+    expected = np.quantile(values, shares, method="inverted_cdf")
+    found = np.array(ast.literal_eval(formula.split("knots=")[1].split("]")[0] + "]"))
+    assert np.all(np.abs(found - expected) <= 0.05 * np.diff(expected).min())
+    assert np.all(np.round(found, 3) == found)
+
+
+def test_quantiles_near_zero_do_not_become_zero():
+    """A column with a long tail, whose declared bounds begin below zero."""
+    values = np.exp(3.0 * stats.norm.ppf((np.arange(1000) + 0.5) / 1000))
+    schema = hdp.Schema(marker=hdp.Continuous(-5.0, 1e5))
+    public = PublicTable.from_frame(pd.DataFrame({"marker": values}), schema, required=["marker"])
+    assert "knots=[0.01, 0.31, 3.16, 137.01]" in with_public_knots("event3 ~ rcs(marker, 4)", public)
 
 
 @pytest.mark.parametrize(("call", "has"), [("ns(age, df=3)", 3), ("bs(age, df=6)", 3), ("rcs(age, 3)", 3)])
