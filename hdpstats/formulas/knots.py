@@ -162,10 +162,14 @@ def missing_knots(spline: Splines, values: FloatArray, image: Interval) -> tuple
     knots = _quantiles(shares, people, least, most, digits) if len(people) and least < most else ()
     if len(knots) == spline.knots:
         return knots, ends
+    gap = CLOSEST * (most - least)
+    places = np.unique(people)
+    far = len(np.unique(np.floor(places / gap))) if gap > 0.0 else len(places)
+    close = f", {far} of them at least {gap:,.3g} apart as knots must be" if far < len(places) else ""
     raise refusal(
         spline.source,
-        f"public rows have {len(np.unique(people))} different values of {spline.operand.source}, too few for its knots",
-        "ask for fewer, or write knots=",
+        f"public rows have {len(places)} different values of {spline.operand.source}{close}, too few for its knots",
+        "ask for fewer, declare bounds that are closer to the values, or write knots=",
     )
 
 

@@ -128,6 +128,15 @@ def test_a_column_of_three_values_has_no_more_knots_than_it_has_values_between_t
         with_public_knots(f"event3 ~ {call}", public_ages([0] * 50 + [1] * 30 + [2] * 20))
 
 
+@pytest.mark.parametrize("call", ["ns(marker, df=4)", "bs(marker, df=5)", "rcs(marker, 4)"])
+def test_an_outlier_that_leaves_values_too_close_is_named_as_the_reason(call):
+    public = PublicTable.from_frame(
+        pd.DataFrame({"marker": [*range(20, 90), 1e9]}), hdp.Schema(marker=hdp.Continuous(0, 1e9)), required=["marker"]
+    )
+    with pytest.raises(FormulaError, match="71 different values of marker, 2 of them at least 1e\\+03 apart"):
+        with_public_knots(f"event3 ~ {call}", public)
+
+
 @pytest.mark.parametrize(
     ("call", "lower", "upper"),
     [
