@@ -28,7 +28,7 @@ from hdpstats.mechanisms.clipped_newton import ClippedNewton
 from hdpstats.mechanisms.clipped_newton.estimate import ALIKE, ALIKE_IN_ROWS
 from hdpstats.mechanisms.perturbation import ObjectivePerturbation, ObjectiveQuery
 from hdpstats.mechanisms.perturbation.request import Asked, Recommended
-from hdpstats.public.enough import few, rare_values, rarer
+from hdpstats.public.enough import few, least_rows, rare_values, rarer, too_few
 from hdpstats.public.moments import Coverage, Moments, PublicSide, WhitenedRows
 from hdpstats.public.row_weights import APART, Allowance, reach
 from hdpstats.records.averages import CohortMoments
@@ -39,7 +39,7 @@ from hdpstats.records.query import MechanismOptions, PointQuery
 from hdpstats.records.sandwich import SandwichPart
 from hdpstats.results import NOT_CHECKED, DeferredCheck, ModelFacts, RowsOfPeople
 from hdpstats.results.propensity import Weighting
-from hdpstats.schema.columns import NumericColumn
+from hdpstats.schema.columns import Categorical, NumericColumn
 from hdpstats.schema.schema import declared_column
 from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import AdmittedTable
@@ -340,14 +340,23 @@ class LossSpec(ModelSpec):
         """The same."""
         return self.public
 
+    @property
+    def least_public_rows(self) -> int:
+        """How many complete public rows the model needs; with fewer they are not used."""
+        return least_rows(len(self.columns.design.names))
+
     @cached_property
     def few_public(self) -> str | None:
-        """That public rows are few for the model, in words; None where they are not, or where there are none."""
+        """That public rows are few for the model, or too few, in words; None where they are not, or there are none."""
         side, table, schema = self.public, self.study.public, self.study.schema
-        if side is None or table is None:
+        if table is None:
             return None
+        if side is None:
+            rows = table.admitted([name for name in self.needs if name in table.names]).rows
+            return too_few(rows, least=self.least_public_rows)
         covariates = [name for name in self.needs if name not in (*self.outcome, *self.extra)]
-        cells = list(rare_values(table, schema, covariates))
+        levels = [name for name in self.outcome if name in table.names and isinstance(schema[name], Categorical)]
+        cells = list(rare_values(table, schema, [*covariates, *levels]))
         events = rarer(table, schema, self.outcome[-1])
         return few(side.seen_rows, events, cells, coefficients=side.dimension)
 

@@ -183,6 +183,9 @@ def _factor_columns(
         )
     if not isinstance(reading, Category):
         bounds = bounds_of(reading, boxes)
+        if bounds.lower == bounds.upper:
+            reason = f"it is {bounds.lower:g} whatever the columns are between their declared bounds"
+            raise refusal(factor.source, reason, "leave it out, or change the number in it")
         return (_design_column(factor.source, bounds, expressions=(reading,)),)
     coded = coded_levels(factor.source, reading.names, dummies=dummies, reference=reading.reference)
     return tuple(_indicator(label, reading.indicators[code]) for code, label in coded)

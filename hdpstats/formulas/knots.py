@@ -22,6 +22,7 @@ from hdpstats.formulas.expressions import Splines, bounds_of, columns_of, values
 from hdpstats.formulas.grammar import read_factor
 from hdpstats.formulas.lexer import Cursor, Token, spell, tokenize
 from hdpstats.formulas.operations import Interval, refusal
+from hdpstats.formulas.parser import parse
 from hdpstats.schema.columns import NumericColumn
 from hdpstats.schema.public import PublicTable
 
@@ -65,7 +66,12 @@ def with_public_knots(formula: str, public: PublicTable | None) -> str:
         splines = [(_closing(tokens, place), _spline(tokens, place)) for place in _calls(tokens)]
     except FormulaError:
         return formula
-    added = {end: _settings(spline, public) for end, spline in splines if spline is not None}
+    try:
+        added = {end: _settings(spline, public) for end, spline in splines if spline is not None}
+    except FormulaError:
+        if tokens[0].operator != "~":
+            parse(formula, outcome=lambda left: left)  # what is wrong with the formula itself comes first
+        raise
     if not any(added.values()):
         return formula
     pieces: list[Token] = []

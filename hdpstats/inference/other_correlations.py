@@ -41,13 +41,23 @@ LISTED: Final = 6
 """Variables of which the growth is listed: those of the largest growth."""
 
 SENTENCE = (
-    "Correlations of private covariates were not released. Were that of a covariate with one other {moved:g} larger or "
-    "smaller than in public rows, standard errors would be larger by up to {listed}."
+    "Correlations of private covariates were not released{where}. Were that of a covariate with one other {moved:g} "
+    "larger or smaller than in public rows, standard errors would be larger by up to {listed}; those of the "
+    "private-only estimate, as far as they are by noise, by up to twice as much."
 )
 
+OF_SOME = " by sites with {share:.0f} % of the people"
 
-def correlations_note(H: FloatArray, T: FloatArray, *, terms: Sequence[str], blocks: Sequence[IntArray]) -> str:
+NEXT_TO_NONE = 0.01
+"""Where sites have no larger share of the people nothing is said of their correlations."""
+
+
+def correlations_note(
+    H: FloatArray, T: FloatArray, *, terms: Sequence[str], blocks: Sequence[IntArray], share: float = 1.0
+) -> str:
     """Return in words how far errors of slopes would go, by variable; empty where there are no two of them.
+
+    Errors by sampling follow from the root of the inverse curvature, those by noise from the inverse itself.
 
     Parameters
     ----------
@@ -57,8 +67,10 @@ def correlations_note(H: FloatArray, T: FloatArray, *, terms: Sequence[str], blo
         From whitened coefficients to those that ``terms`` name (p, D).
     blocks
         The coordinates of slopes of each predictor.
+    share
+        Of the people, those of sites of which the correlations are not known.
     """
-    if T.shape[0] != T.shape[1]:
+    if T.shape[0] != T.shape[1] or share <= NEXT_TO_NONE:
         return ""
     back = np.linalg.inv(T)
     curvature = back.T @ H @ back
@@ -67,14 +79,15 @@ def correlations_note(H: FloatArray, T: FloatArray, *, terms: Sequence[str], blo
         names = names_of(terms, block, predictors=len(blocks))
         found = growth(given_others(curvature, block), names)
         for name, size in zip(_labels(names), found, strict=True):
-            grown[name] = max(grown.get(name, 1.0), size)
+            grown[name] = max(grown.get(name, 1.0), 1.0 + share * (size - 1.0))
     grown = {name: size for name, size in grown.items() if size > 1.0}
     first = sorted(grown, key=lambda name: -grown[name])[:LISTED]
     if not first:
         return ""
     listed = ", ".join(f"{100.0 * (grown[name] - 1.0):.0f} % ({name})" for name in first)
     rest = "" if len(first) == len(grown) else "; less of others"
-    return SENTENCE.format(moved=MOVED, listed=listed + rest)
+    where = OF_SOME.format(share=100.0 * share) if share < 1.0 else ""
+    return SENTENCE.format(where=where, moved=MOVED, listed=listed + rest)
 
 
 def names_of(terms: Sequence[str], block: IntArray, *, predictors: int) -> list[str]:

@@ -9,10 +9,12 @@ have coefficients that differ from those of public people by :math:`\delta = \su
 
 The directions :math:`p_j` are coefficients: along one of them a single coefficient changes, by one unit for each
 standard deviation that its column has in public rows; the intercept is that of an average public row, and the shape of
-hazards in time counts as one. Each has a scale of its own, so that :math:`\delta_j` has Student's distribution with
-:math:`\nu` degrees of freedom: one coefficient that differs much is recognised as such, and does not cost the others
-what public rows tell of them. The common scale ``A`` is learned from all coefficients: where nothing differs, the
-estimate comes close to that by inverse variances. DerSimonian and Laird (1986) have ``A`` alone. Half-Student priors of
+hazards in time counts as one. Of a multinomial outcome they are those of each level, the reference among them: along
+that of the reference the coefficients of all others are one less. Each has a scale of its own, so that :math:`\delta_j`
+has Student's distribution with :math:`\nu` degrees of freedom: one coefficient that differs much is recognised as such,
+and does not cost the others what public rows tell of them. The common scale ``A`` is learned from all coefficients:
+where nothing differs, the estimate comes close to that by inverse variances. DerSimonian and Laird (1986) have ``A``
+alone. Half-Student priors of
 a scale are those of Gelman (2006). A half-Cauchy one, whose tails are longer, makes intervals useless where private
 people say next to nothing of the scales.
 
@@ -122,7 +124,8 @@ AT_ONCE = 250
 class Scales:
     """Draws of the scales of what separates private from public coefficients.
 
-    ``directions`` (D, D) are the ``p_j``, ``squares`` (B, D) the ``tau_j^2`` of each draw.
+    ``directions`` (D, q) are the ``p_j``, at least as many as coefficients, ``squares`` (B, q) the ``tau_j^2`` of each
+    draw.
     """
 
     directions: FloatArray
@@ -130,7 +133,7 @@ class Scales:
 
     @property
     def roots(self) -> FloatArray:
-        """Of each draw, ``R`` (B, D, D) with ``R R'`` the covariance of the differences."""
+        """Of each draw, ``R`` (B, D, q) with ``R R'`` the covariance of the differences."""
         return np.asarray(self.directions * np.sqrt(self.squares)[:, None, :])
 
     @property
@@ -138,20 +141,21 @@ class Scales:
         """The covariances (B, D, D) of the differences: sums of squares times products of directions."""
         D = len(self.directions)
         products = self.directions[:, None, :] * self.directions[None, :, :]
-        return np.asarray((self.squares @ products.reshape(D * D, D).T).reshape(-1, D, D))
+        return np.asarray((self.squares @ products.reshape(D * D, -1).T).reshape(-1, D, D))
 
     def towards(self, covariance: FloatArray) -> FloatArray:
-        """Return a root ``L`` (D, D) of a covariance such that ``-L z`` moves an estimate towards the public fit.
+        """Return a root ``L`` (D, q) of a covariance such that ``-L z`` moves an estimate towards the public fit.
 
         ``z`` are the standard normal numbers of `Pooling.apart_along`. Of all roots it is the one for which the trace
         of ``L R'`` is largest, ``R`` being the `roots` averaged over draws.
         """
         root = symmetric_root(covariance)
-        left, _, right = np.linalg.svd(root @ (self.directions * np.mean(np.sqrt(self.squares), axis=0)))
+        scaled = self.directions * np.mean(np.sqrt(self.squares), axis=0)
+        left, _, right = np.linalg.svd(root @ scaled, full_matrices=False)
         return np.asarray(root @ left @ right)
 
     def through(self, standard: FloatArray) -> FloatArray:
-        """Return differences (n B, D) of standard normal numbers (n, B, D); draws take turns."""
+        """Return differences (n B, D) of standard normal numbers (n, B, q); draws take turns."""
         return np.asarray((standard * np.sqrt(self.squares)).reshape(-1, standard.shape[2]) @ self.directions.T)
 
 
@@ -210,12 +214,12 @@ class Pooling:
     def apart_along(self, rng: draws.Generator, count: int) -> tuple[FloatArray, FloatArray]:
         """Return draws (count, D) of what separates private coefficients from the public fit, and normal numbers.
 
-        The standard normal numbers (count, D) are those that coefficients differ by, along each direction in units of
+        The standard normal numbers (count, q) are those that coefficients differ by, along each direction in units of
         its scale. ``count`` is a multiple of the number of draws of the scales, which take turns.
         """
-        turns, D = (count // len(self.moved), *self.moved.shape), self.moved.shape[1]
-        public, private = np.hsplit(draws.matched(rng.standard_normal((count, 2 * D))), 2)
-        apart = draws.spread(self.fit.error, public) + self.scales.through(private.reshape(turns))
+        D, (B, q) = len(self.point), self.scales.squares.shape
+        public, private = np.hsplit(draws.matched(rng.standard_normal((count, D + q))), [D])
+        apart = draws.spread(self.fit.error, public) + self.scales.through(private.reshape(count // B, B, q))
         return np.asarray(apart), np.asarray(private)
 
     def through(self, error: FloatArray) -> FloatArray:
@@ -352,7 +356,7 @@ def _alike(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the covariance (D, D) given the scales, and how far estimates move from the public fit (B, D)."""
     both, seen = covariance + fit.error, _Seen.of(covariance + fit.error, fit)
-    nodes = _expected_nodes(tuple(seen.widths.tolist()))
+    nodes = _expected_nodes(len(both), tuple(seen.widths.tolist()))
     differences = np.repeat(apart + nodes.differences.T @ symmetric_root(both), EACH, axis=0)
     pulls = seen.pulls(differences.T)
     common, delta = _started(pulls, seen, nodes, unit=fit.unit)
@@ -404,9 +408,9 @@ def _weights(scales: Scales, covariance: FloatArray, fit: PublicFit) -> FloatArr
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class _Seen:
-    """What differences tell of each direction: ``root`` (D, D) whitens them, ``precision`` is ``M' V^{-1} M`` (D, D).
+    """What differences tell of each direction: ``root`` (D, D) whitens them, ``precision`` is ``M' V^{-1} M`` (q, q).
 
-    ``M`` are the ``directions`` (D, D), ``V`` the covariance of the differences; each scale has as many successive
+    ``M`` are the ``directions`` (D, q), ``V`` the covariance of the differences; each scale has as many successive
     directions as ``widths`` says.
     """
 
@@ -426,14 +430,14 @@ class _Seen:
         return cls(directions=directions, root=root, precision=seen.T @ seen, widths=widths)
 
     def pulls(self, difference: FloatArray) -> FloatArray:
-        """Return ``M' V^{-1} d`` (D, B) of differences ``d`` (D, B)."""
+        """Return ``M' V^{-1} d`` (q, B) of differences ``d`` (D, B)."""
         return np.asarray((self.root.T @ self.directions).T @ (self.root.T @ difference))
 
 
 _Sweep = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 """The random numbers of a step of B chains.
 
-Gamma variables of the scales (k, B) and of the common one (B,) and (B,), and normal ones (D, B), of which the last step
+Gamma variables of the scales (k, B) and of the common one (B,) and (B,), and normal ones (q, B), of which the last step
 has none.
 """
 
@@ -457,12 +461,12 @@ def _scales(difference: FloatArray, covariance: FloatArray, fit: PublicFit) -> S
 def _squares(
     pulls: FloatArray, seen: _Seen, sweeps: Sequence[_Sweep], *, unit: float, common: FloatArray, delta: FloatArray
 ) -> FloatArray:
-    r"""Return draws of the scales' squares (D, B), one for each direction.
+    r"""Return draws of the scales' squares (q, B), one for each direction.
 
     Parameters
     ----------
     pulls
-        ``M' V^{-1} d`` (D, 1) or (D, B) of the differences ``d``, ``M`` the directions.
+        ``M' V^{-1} d`` (q, 1) or (q, B) of the differences ``d``, ``M`` the directions.
     seen
         What differences tell of each direction.
     sweeps
@@ -470,7 +474,7 @@ def _squares(
     unit
         What `SCALE` is in units of.
     common, delta
-        Where chains start: squares of the common scale (B,), and what separates people along each direction (D, B).
+        Where chains start: squares of the common scale (B,), and what separates people along each direction (q, B).
 
     Given the squares a coordinate of :math:`\delta` is normal given the others. Given :math:`\delta` a square is
     ``A^2`` over a Gamma variable, and ``A^2`` is one over a Gamma variable, given a further one that makes ``A``
@@ -502,7 +506,7 @@ def _sweep(
     shares: FloatArray,
     delta: FloatArray,
 ) -> None:
-    """Draw ``shares`` (k, B) and ``common`` (B,) given ``delta`` (D, B), and that anew where ``standard`` are given."""
+    """Draw ``shares`` (k, B) and ``common`` (B,) given ``delta`` (q, B), and that anew where ``standard`` are given."""
     rate, pulled, j = np.zeros(len(common)), np.empty(len(common)), 0
     for part in range(len(widths)):
         share, gammas_of = shares[part], gammas[part]
@@ -539,14 +543,14 @@ def _sweep(
 @remembered(4)
 def _nodes(widths: tuple[int, ...]) -> tuple[_Sweep, ...]:
     """Return the random numbers of each sweep, the same for all differences: Gamma variables and normal ones."""
-    rng, D = draws.nodes(), sum(widths)
+    rng, q = draws.nodes(), sum(widths)
     shapes = (DEGREES + np.array(widths)[:, None]) / 2.0
     return tuple(
         (
             rng.standard_gamma(shapes, (len(widths), CHAINS)),
             rng.standard_gamma((DEGREES + 1.0) / 2.0, CHAINS),
-            rng.standard_gamma((DEGREES + D) / 2.0, CHAINS),
-            rng.standard_normal((D, CHAINS)) if step < SWEEPS else np.empty((0, 0)),
+            rng.standard_gamma((DEGREES + q) / 2.0, CHAINS),
+            rng.standard_normal((q, CHAINS)) if step < SWEEPS else np.empty((0, 0)),
         )
         for step in range(SWEEPS + 1)
     )
@@ -558,7 +562,7 @@ class _ExpectedNodes:
     """The random numbers of a prediction: of differences, of where chains start, and of each sweep.
 
     ``differences`` (D, `DATA_SETS`) are standard normal, ``common`` (B,) half-Student, ``gammas`` (k, B) Gamma
-    variables, ``standard`` (D, B) standard normal.
+    variables, ``standard`` (q, B) standard normal.
     """
 
     differences: FloatArray
@@ -569,21 +573,21 @@ class _ExpectedNodes:
 
 
 @remembered(4)
-def _expected_nodes(widths: tuple[int, ...]) -> _ExpectedNodes:
-    """Return the random numbers of a prediction, the same for all covariances: Latin hypercubes."""
-    rng, k, D, B = draws.nodes(), len(widths), sum(widths), DATA_SETS * EACH
+def _expected_nodes(D: int, widths: tuple[int, ...]) -> _ExpectedNodes:
+    """Return the random numbers of a prediction, the same for all covariances (D, D): Latin hypercubes."""
+    rng, k, q, B = draws.nodes(), len(widths), sum(widths), DATA_SETS * EACH
     shapes = (DEGREES + np.array(widths)[:, None]) / 2.0
     return _ExpectedNodes(
         differences=ndtri(draws.latin_hypercube(rng, D, DATA_SETS)),
         common=stdtrit(DEGREES, 0.5 + 0.5 * draws.latin_hypercube(rng, 1, B)[0]),
         gammas=gammaincinv(DEGREES / 2.0, draws.latin_hypercube(rng, k, B)),
-        standard=ndtri(draws.latin_hypercube(rng, D, B)),
+        standard=ndtri(draws.latin_hypercube(rng, q, B)),
         sweeps=tuple(
             (
                 gammaincinv(shapes, draws.latin_hypercube(rng, k, B)),
                 gammaincinv((DEGREES + 1.0) / 2.0, draws.latin_hypercube(rng, 1, B)[0]),
-                gammaincinv((DEGREES + D) / 2.0, draws.latin_hypercube(rng, 1, B)[0]),
-                ndtri(draws.latin_hypercube(rng, D, B)) if step < EXPECTED_SWEEPS else np.empty((0, 0)),
+                gammaincinv((DEGREES + q) / 2.0, draws.latin_hypercube(rng, 1, B)[0]),
+                ndtri(draws.latin_hypercube(rng, q, B)) if step < EXPECTED_SWEEPS else np.empty((0, 0)),
             )
             for step in range(EXPECTED_SWEEPS + 1)
         ),
@@ -591,7 +595,7 @@ def _expected_nodes(widths: tuple[int, ...]) -> _ExpectedNodes:
 
 
 def _started(pulls: FloatArray, seen: _Seen, nodes: _ExpectedNodes, *, unit: float) -> tuple[FloatArray, FloatArray]:
-    """Return squares of the common scale (B,) from its prior, and draws (D, B) of what separates people.
+    """Return squares of the common scale (B,) from its prior, and draws (q, B) of what separates people.
 
     The draws are given the differences, and squares of the scales that have their distribution given the common one.
     """

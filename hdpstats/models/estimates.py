@@ -318,8 +318,8 @@ def _combined(
     """Return the estimates with what is known of each site's curvature."""
     public, notes = parts[0].public, [each.note for each in read]
     together = _together_note(notes, alike=assumed(public))
-    correlated = "" if public is None else _correlations_note(public, read, T=T, terms=terms)
     sites = [InformedPoint(part=part, information=each.information) for part, each in zip(parts, read, strict=True)]
+    correlated = "" if public is None else _correlations_note(public, sites, T=T, terms=terms)
     rules = None if public is None else Reportable.of(sites, public, T=T)
     found = combine(
         sites,
@@ -382,26 +382,33 @@ class Reportable:
         return np.asarray(predicted & not_clearly_small(errors, self.public, T=self.T))
 
 
-def _correlations_note(public: PublicSide, read: Sequence["_Read"], *, T: FloatArray, terms: tuple[str, ...]) -> str:
+def _correlations_note(
+    public: PublicSide, sites: Sequence[InformedPoint], *, T: FloatArray, terms: tuple[str, ...]
+) -> str:
     """Return how far errors would go with other correlations, where those of public rows are taken at some site."""
-    rests = [each.information for each in read if takes_correlations(each.information)]
-    return sensitivity(public, rests[0].at(public.centre).H, T=T, terms=terms) if rests else ""
+    rests = [each for each in sites if takes_correlations(each.information)]
+    if not rests:
+        return ""
+    people, all_people = (sum(max(each.part.records, 0.0) for each in some) for some in (rests, sites))
+    share = people / all_people if 0.0 < people < all_people else 1.0
+    return sensitivity(public, rests[0].information.at(public.centre).H, T=T, terms=terms, share=share)
 
 
-def sensitivity(public: PublicSide, H: FloatArray, *, T: FloatArray, terms: tuple[str, ...]) -> str:
-    """Return how far errors would go with other correlations, for a curvature ``H`` (D, D) that takes public ones."""
+def sensitivity(public: PublicSide, H: FloatArray, *, T: FloatArray, terms: tuple[str, ...], share: float = 1.0) -> str:
+    """Return how far errors would go with other correlations, for a curvature ``H`` (D, D) that takes public ones.
+
+    It is that of a ``share`` of the people.
+    """
     slopes = slopes_of(public)
     if not slopes:
         return ""
-    return correlations_note(H, T, terms=terms, blocks=slopes)
+    return correlations_note(H, T, terms=terms, blocks=slopes, share=share)
 
 
 def slopes_of(public: PublicSide) -> list[IntArray]:
     """Return the coordinates of slopes of each predictor; none where these are not of one column each."""
-    blocks, begin = public.row_blocks
-    first = int(public.geometry.intercept) if begin == 0 else 0
-    slopes = [block[first:] for block in blocks]
-    return [] if any(len(block) != len(public.geometry.location) for block in slopes) else slopes
+    _, slopes = public.sloped_rows
+    return [] if any(len(block) != len(public.geometry.location) for block in slopes) else list(slopes)
 
 
 def takes_correlations(information: Information) -> bool:

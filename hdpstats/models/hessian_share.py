@@ -19,7 +19,6 @@ from hdpstats.models.estimates import is_flat
 from hdpstats.models.own_description import averaged_variables
 from hdpstats.models.request import FitRequest
 from hdpstats.models.site_records import SiteRecords, planned_records
-from hdpstats.public.enough import least_rows
 from hdpstats.raking.posterior import redrawn
 from hdpstats.records.limits import MOST_WITH_HESSIAN
 from hdpstats.records.query import PointQuery, unstack
@@ -270,10 +269,11 @@ ALONE: Final = "se_share=0 asks for coefficients alone"
 
 def _why_unknown(spec: LossSpec) -> str:
     """Return why nothing that a fit could spend would give standard errors."""
+    least = spec.least_public_rows
     if spec.meat is None:
         return (
-            f"the loss has no model that gives its curvature, and there are not {_least(spec)} complete public "
-            f"rows with the outcome whose residuals vary. Give the study such rows; {ALONE}"
+            f"the loss has no model that gives its curvature, and there are not {least} complete public rows with the "
+            f"outcome whose residuals vary. Give the study such rows; {ALONE}"
         )
     return (
         f"this mechanism releases no noisy Hessian, and {_too_few(spec)}. Use mechanism='objective', or give the study "
@@ -281,18 +281,14 @@ def _why_unknown(spec: LossSpec) -> str:
     )
 
 
-def _least(spec: LossSpec) -> int:
-    """Return how many public rows the model needs."""
-    return least_rows(len(spec.columns.design.names))
-
-
 def _too_few(spec: LossSpec) -> str:
     """Return which public rows are not there."""
+    least = spec.least_public_rows
     if spec.several is None:
-        return f"there are not {_least(spec)} complete public rows that tell the curvature"
+        return f"there are not {least} complete public rows that tell the curvature"
     return (
-        f"there are not {_least(spec)} public people with the outcome and the column {spec.study.unit!r}, whose rows "
-        "tell correlations within a person"
+        f"there are not {least} public people with the outcome and the column {spec.study.unit!r}, whose rows tell "
+        "correlations within a person"
     )
 
 

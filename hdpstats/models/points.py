@@ -58,7 +58,6 @@ from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.noise.knorm import BallNoise
 from hdpstats.privacy.budget import total
 from hdpstats.privacy.sensitivity import BallNorm, Norm
-from hdpstats.public.enough import least_rows
 from hdpstats.public.moments import PublicSide
 from hdpstats.public.row_weights import Allowance
 from hdpstats.public.sandwich import sandwich_side
@@ -220,7 +219,12 @@ class PointMechanism(FitMechanism):
         taken = taken_sds(spec, [each.people for each in points.given.values()])
         found = with_residual_sds(found, taken).moved(spec.origin)
         facts = spec.facts(
-            self._method(first, whitened=spec.public is not None, few=spec.study.public is not None, sites=len(parts)),
+            self._method(
+                first,
+                whitened=spec.public is not None,
+                least=None if spec.study.public is None else spec.least_public_rows,
+                sites=len(parts),
+            ),
             records=sum(part.records for part in parts),
             public=None if public is None else public.seen_rows,
             model=first.model,
@@ -230,16 +234,15 @@ class PointMechanism(FitMechanism):
             facts = replace(facts, row_weights=RowWeights.of(weights.share, of_terms))
         return private_result(spec, request, points, facts=facts, found=found)
 
-    def _method(self, query: PointQuery, *, whitened: bool, few: bool, sites: int) -> str:
-        """Return the method in words; ``few`` says that there are public rows, too few where not ``whitened``."""
+    def _method(self, query: PointQuery, *, whitened: bool, least: int | None, sites: int) -> str:
+        """Return the method in words; of public rows ``least`` are needed, and there are fewer if not ``whitened``."""
         name = self.words + (" with normal noise" if self.is_normal(query) else "")
         name += f" at {sites} sites, combined by inverse variance" if sites > 1 else ""
         if query.hessian_share and query.model.several_rows is not None:
             name += ", with errors that hold for any correlation of a person's rows"
         if whitened:
             return f"{name}, whitened by public rows"
-        least = least_rows(query.dimension)
-        return f"{name}, scaled by the schema" + (f" (fewer than {least} complete public rows)" if few else "")
+        return f"{name}, scaled by the schema" + (f" (fewer than {least} complete public rows)" if least else "")
 
 
 def _part(

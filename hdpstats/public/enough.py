@@ -18,6 +18,8 @@ from typing import Final
 
 import numpy as np
 
+from hdpstats._base.errors import ArgumentError
+from hdpstats._base.typing import FloatArray
 from hdpstats.schema.columns import Binary, Categorical
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
@@ -39,6 +41,38 @@ def least_rows(coefficients: int) -> int:
     (40, 40, 80)
     """
     return max(FEWEST_ROWS, PER_COEFFICIENT * coefficients)
+
+
+def too_few(rows: int, *, least: int) -> str | None:
+    """Return in words that public rows are not used, as they are too few for a model; None where they are enough.
+
+    >>> too_few(39, least=40)
+    'The 39 complete public rows are fewer than the 40 that this model needs, and not used.'
+    >>> too_few(40, least=40)
+    """
+    if rows >= least:
+        return None
+    if rows == 0:
+        return f"No public row is complete: this model needs {least}, and uses none."
+    have = "complete public row is" if rows == 1 else "complete public rows are"
+    return f"The {rows} {have} fewer than the {least} that this model needs, and not used."
+
+
+def check_some_vary(X: FloatArray, terms: Sequence[str]) -> None:
+    """Refuse public rows (n, p) of a design of which no column varies: they tell neither curvature nor a geometry.
+
+    Raises
+    ------
+    ArgumentError
+        If there are columns beside the intercept, and each has one value.
+    """
+    slopes = [term for term in terms if term != "Intercept"]
+    if slopes and not np.ptp(X, axis=0).any():
+        raise ArgumentError(
+            f"no covariate of the formula varies among the complete public rows: {', '.join(slopes)}; leave those "
+            "terms out, or give the study public rows in which they vary, or none",
+            argument="formula",
+        )
 
 
 def few(rows: int, events: int | None, cells: Sequence[tuple[str, int]], *, coefficients: int) -> str | None:
@@ -70,7 +104,7 @@ def few(rows: int, events: int | None, cells: Sequence[tuple[str, int]], *, coef
 
 
 def rare_values(table: PublicTable, schema: Schema, covariates: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """Yield values of 0/1 and categorical covariates that some, and fewer than `CELL`, public rows have.
+    """Yield values of 0/1 and categorical columns that some, and fewer than `CELL`, public rows have.
 
     Of values that no row has, people are invented (`hdpstats.public.invented`).
     """

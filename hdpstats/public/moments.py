@@ -239,10 +239,10 @@ class Penalty:
 
     @classmethod
     def of(
-        cls, covariance: FloatArray, *, inverse: FloatArray, ridge: FloatArray, centre: FloatArray, phi: float
+        cls, covariance: FloatArray, *, inverse: FloatArray, precision: FloatArray, centre: FloatArray, phi: float
     ) -> "Penalty":
-        """Return it from the fit's covariance, the inverse of its Hessian with the ridge (D,), and the loss's scale."""
-        B = inverse * ridge
+        """Return it from the fit's covariance, the inverse of its Hessian with the prior's, and the loss's scale."""
+        B = inverse @ precision
         return cls(B=B, centre=centre, sampling=covariance - phi * B @ inverse)
 
     def of_estimate(self, theta: FloatArray) -> FloatArray:
@@ -256,11 +256,11 @@ class PublicFit:
     """The public fit in whitened coordinates: mode ``theta`` (D,), its covariance and its information (D, D).
 
     The information is the likelihood's Hessian at the mode, without the prior's. ``parts`` are directions (D, k) that
-    span all: how much private people differ from public ones is estimated for each part by itself
-    (`hdpstats.inference.pooling`); none stands for each coordinate. ``unit`` is a large change along one of them: 1 for
-    a likelihood. ``prior`` says in words which prior made it, and ``penalty`` what it does: it is no maximum-likelihood
-    fit. ``unknown`` are orthonormal directions (D, k) of which the public rows say nothing at all: there the covariance
-    is `UNKNOWN` squared, so that pooling takes the private estimate.
+    together span all coefficients, and may be more than these: how much private people differ from public ones is
+    estimated for each part by itself (`hdpstats.inference.pooling`); none stands for each coordinate. ``unit`` is a
+    large change along one of them: 1 for a likelihood. ``prior`` says in words which prior made it, and ``penalty``
+    what it does: it is no maximum-likelihood fit. ``unknown`` are orthonormal directions (D, k) of which the public
+    rows say nothing at all: there the covariance is `UNKNOWN` squared, so that pooling takes the private estimate.
 
     Where the prior's spread was chosen by the public rows themselves, ``spreads`` (D, D) are the second moments about
     ``theta`` of coefficients given all spreads, weighted by their evidence: `error`. Few rows hardly tell one spread
@@ -284,12 +284,13 @@ class PublicFit:
         return self.covariance if self.spreads is None else self.spreads
 
 
-def coefficient_parts(geometry: Geometry, *, blocks: int = 1) -> FloatArray:
-    """Return the directions (D, D), one for each coefficient of the design, in the coordinates of a public geometry.
+def coefficient_parts(geometry: Geometry, *, levels: int = 1) -> FloatArray:
+    """Return the directions (D, q), one for each coefficient of the design, in the coordinates of a public geometry.
 
     Along a column one slope changes, by one over the standard deviation of its column in public rows, or the intercept
-    at the average of public rows. The design is that of each of several ``blocks`` of coefficients; ``D`` is the number
-    of all of them.
+    at the average of public rows. With several ``levels`` of an outcome beside its reference, ``D`` is the number of
+    coefficients of all of them, and along the last columns those of the reference change: all others by one less. So
+    it does not matter which level is the reference.
 
     Examples
     --------
@@ -302,7 +303,9 @@ def coefficient_parts(geometry: Geometry, *, blocks: int = 1) -> FloatArray:
     parts = np.eye(geometry.dimension)
     rows = np.linalg.inv(geometry.arrays()[1])  # beta = A' theta, so that theta = sum_j beta_j (row j of the inverse)
     parts[first:, first:] = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).T
-    return np.asarray(np.kron(np.eye(blocks), parts), dtype=np.float64)
+    if levels == 1:
+        return parts
+    return np.asarray(np.kron(np.hstack([np.eye(levels), np.full((levels, 1), -1.0)]), parts), dtype=np.float64)
 
 
 def each_column(directions: FloatArray) -> tuple[FloatArray, ...]:

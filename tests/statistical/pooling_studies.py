@@ -160,3 +160,87 @@ def planned_against_reported(options: dict, epsilon: float, *, splits: int, publ
             model.plan(epsilon, **options).frame["std_error"].to_numpy() / model.fit(epsilon, **options).bse.to_numpy()
         )
     return np.array(ratios)
+
+
+@dataclass(frozen=True)
+class FewEffects:
+    """A design of which only one column matters: what, of how many normal columns, its effect, people, epsilon.
+
+    The ``effect`` is a slope of a number or of log odds; of a multinomial outcome that of each level beside the
+    reference.
+    """
+
+    model: str
+    columns: int
+    effect: float | tuple[float, ...]
+    public: int
+    records: int
+    epsilon: float = 1.0
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The levels of a multinomial outcome."""
+        return tuple("pqrst"[: 1 + np.size(self.effect)])
+
+    def __str__(self) -> str:
+        """Name it as in the page's table."""
+        effect = " ".join(f"{each:g}" for each in np.atleast_1d(self.effect))
+        return f"{self.model}, {self.columns} columns | {effect} | {self.public:,}, {self.records:,}"
+
+    def rows(self, count: int, rng: np.random.Generator) -> pd.DataFrame:
+        """Draw people."""
+        X = np.clip(rng.standard_normal((count, self.columns)), -4.0, 4.0)
+        frame = pd.DataFrame(X, columns=self.names)
+        eta = np.outer(X[:, 0], np.atleast_1d(self.effect))
+        if self.model == "linear":
+            return frame.assign(y=np.clip(eta[:, 0] + rng.standard_normal(count), -6.0, 6.0))
+        if self.model == "logit":
+            return frame.assign(y=(rng.logistic(size=count) < eta[:, 0]).astype(int))
+        chosen = np.argmax(np.column_stack([np.zeros(count), eta]) + rng.gumbel(size=(count, len(self.levels))), axis=1)
+        return frame.assign(y=np.array(self.levels)[chosen])
+
+    @property
+    def names(self) -> list[str]:
+        """The columns."""
+        return [f"x{place}" for place in range(self.columns)]
+
+    def fit(self, seed: int) -> hdp.Result:
+        """Draw people and fit the model."""
+        rng = np.random.default_rng(seed)
+        private, public = self.rows(self.records, rng), self.rows(self.public, rng)
+        outcome = {"linear": hdp.Continuous(-6, 6), "logit": hdp.Binary()}.get(self.model)
+        schema = hdp.Schema(
+            {name: hdp.Continuous(-4, 4) for name in self.names} | {"y": outcome or hdp.Categorical(list(self.levels))}
+        )
+        study = hdp.Study(private=private, public=public, schema=schema, budget=hdp.Budget(epsilon=100))
+        make = {"linear": hdpf.linear, "logit": hdpf.logit, "multinomial": hdpf.multinomial}[self.model]
+        return make("y ~ " + " + ".join(self.names), data=study).fit(self.epsilon)
+
+
+FEW_EFFECTS: Final = (
+    FewEffects("logit", 8, 0.5, 200, 3_000),
+    FewEffects("logit", 12, 0.5, 300, 3_000),
+    FewEffects("logit", 20, 0.45, 100, 4_800),
+    FewEffects("logit", 20, 0.45, 320, 4_800),
+    FewEffects("logit", 20, 0.7, 320, 4_800),
+    FewEffects("linear", 20, 0.3, 200, 3_000),
+    FewEffects("multinomial", 5, (0.5,) * 4, 400, 6_000),
+    FewEffects("multinomial", 5, (0.3, 0.6, 0.9, 1.2), 400, 6_000),
+    FewEffects("multinomial", 5, (0.8, 0.0, 0.0, 0.0), 400, 6_000),
+    FewEffects("multinomial", 5, (0.0,) * 4, 400, 6_000),
+    FewEffects("multinomial", 6, (0.5,) * 4, 100, 3_000),
+)
+
+
+def few_effects(seed: int, design: FewEffects) -> dict[str, np.ndarray]:
+    """Return errors of all coefficients in a simulated study, and whether 95 % intervals hold the truth."""
+    result = design.fit(seed)
+    slopes = np.zeros((np.size(design.effect), 1 + design.columns))
+    slopes[:, 1] = design.effect
+    truth, found = slopes.ravel(), {}
+    for name in ("pooled", "private_only"):
+        estimate = getattr(result, name)
+        limits = estimate.conf_int().to_numpy()
+        found[name] = estimate.params.to_numpy() - truth
+        found[f"{name} covered"] = (limits[:, 0] <= truth) & (truth <= limits[:, 1])
+    return found | {"effects": truth != 0.0}

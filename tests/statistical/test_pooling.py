@@ -1,18 +1,21 @@
 """Pooling with the public fit, as shown in ``vignettes/validation/pooling.md``. Run by ``make validate``."""
 
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import hdpstats.api as hdp
-from tests.statistical.monte_carlo import mean_ratio
+from tests.statistical.monte_carlo import mean_ratio, together
 from tests.statistical.pooling_studies import (
     DIFFERENCES,
     EPSILONS,
+    FEW_EFFECTS,
     MECHANISMS,
     SIZE,
+    few_effects,
     planned_against_reported,
     pooled_intervals,
     rotterdam_from_gbsg,
@@ -21,13 +24,16 @@ from tests.statistical.pooling_studies import (
 pytestmark = pytest.mark.validate
 
 PAGE = Path(__file__).parents[2] / "vignettes" / "validation" / "pooling.md"
-REPEATS, SPLITS, SECTIONS = 500, 10, 3
+REPEATS, SPLITS, SECTIONS, STUDIES = 500, 10, 4, 200
 LEAST_MEAN, LEAST = 0.93, {0.5: 0.83, 1.0: 0.86, 3.0: 0.86}
 NAMED = 0.88
 """Coverage of grade3 and hormon from epsilon 1 on: .90 within one and a half Monte-Carlo errors."""
 
 LARGEST_PRICE = {0.5: 1.10, 1.0: 1.05, 3.0: 1.02}
 """Root mean squared error where nothing differs, over that of one scale, but for three Monte-Carlo errors."""
+
+LEAST_OF_EFFECTS, LARGEST_OF_EFFECTS = 0.90, 1.15
+"""Of effects among columns without one: mean coverage, and root mean squared error over the private-only one's."""
 
 WITHIN = 0.1
 """How far predicted standard errors may be from reported ones, on average over splits and coefficients."""
@@ -99,6 +105,43 @@ def test_intervals_cover_where_coefficients_differ(page, sites):
                 failed.append((epsilon, kind))
             if kind == "none" and price > LARGEST_PRICE[epsilon] + 3 * error:
                 failed.append((epsilon, kind))
+    page.append("")
+    assert not failed
+
+
+def test_effects_among_many_columns_without_one_are_not_shrunk_away(page):
+    page += [
+        "## One effect among many columns without one",
+        "",
+        "Public and private people are alike, columns are independent and normal, and only the first one has an "
+        f"effect: a slope, or the log odds of each level beside the reference. Epsilon 1, {STUDIES} data sets. The "
+        "prior of the public fit has one spread for all slopes, which those without an effect make small. Coverage of "
+        "the effects by 95 % intervals, mean and lowest (Monte-Carlo standard error of one "
+        f"{(0.05 * 0.95 / STUDIES) ** 0.5:.3f}), that of all coefficients, and root mean squared errors over those of "
+        "the private-only estimate, of the effects and of all.",
+        "",
+        _row("model", "effects", "public, private people", "effects covered", "all covered", "error, effects", "all"),
+        "|" + "---|" * 7,
+    ]
+    failed = []
+    for design in FEW_EFFECTS:
+        sets = together(partial(few_effects, design=design), range(STUDIES))
+        found = {name: np.array([each[name] for each in sets]) for name in sets[0]}
+        effects = found["effects"][0] if found["effects"].any() else ~found["effects"][0]
+        covered = found["pooled covered"].mean(axis=0)
+        ratio, error = mean_ratio(found["pooled"][:, effects], found["private_only"][:, effects])
+        of_all = mean_ratio(found["pooled"], found["private_only"])[0]
+        page.append(
+            _row(
+                str(design),
+                f"{covered[effects].mean():.3f} ({covered[effects].min():.3f})",
+                f"{covered.mean():.3f}",
+                f"{ratio:.2f} ({error:.2f})",
+                f"{of_all:.2f}",
+            )
+        )
+        if covered[effects].mean() < LEAST_OF_EFFECTS or ratio > LARGEST_OF_EFFECTS + 2 * error:
+            failed.append(str(design))
     page.append("")
     assert not failed
 

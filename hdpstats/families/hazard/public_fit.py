@@ -304,7 +304,7 @@ def mode_of(rows: PublicSpells, baseline: Baseline, Z: FloatArray, *, link: str,
     meat = Likelihood(replace(data, weights=data.weights**2), LINKS[link], ridge=ridge).hessian(fit.theta)
     inverse = np.asarray(np.linalg.inv(fit.information + np.diag(ridge)), dtype=np.float64)
     covariance = inverse @ meat @ inverse
-    penalty = Penalty.of(covariance, inverse=inverse, ridge=ridge, centre=centre, phi=1.0)
+    penalty = Penalty.of(covariance, inverse=inverse, precision=np.diag(ridge), centre=centre, phi=1.0)
     return PublicFit(theta=fit.theta, covariance=covariance, information=fit.information, penalty=penalty)
 
 

@@ -1,5 +1,7 @@
 """The public side of a multinomial logistic regression: as that of one predictor, one spread for all levels' slopes.
 
+The reference is a level like the others: results do not depend on which it is.
+
 `multinomial_likelihood` is the ordinary fit.
 """
 
@@ -20,7 +22,7 @@ from hdpstats.families.regression.public import likelihood_fit, with_invented
 from hdpstats.families.several_rows import SeveralRows, row_weights
 from hdpstats.formulas import Design
 from hdpstats.losses.multinomial import probabilities
-from hdpstats.public.enough import FEWEST_ROWS, least_rows
+from hdpstats.public.enough import FEWEST_ROWS, check_some_vary, least_rows
 from hdpstats.public.invented import completed, unknown_directions
 from hdpstats.public.moments import (
     Moments,
@@ -28,7 +30,6 @@ from hdpstats.public.moments import (
     averaged,
     averaged_sums,
     coefficient_parts,
-    each_column,
     shrunk,
     spread_where_unknown,
     squares,
@@ -275,7 +276,7 @@ def multinomial_side(
     rows = table.admitted([*covariates, *extra])
     if several is not None:
         rows = rows.used(most_rows=several.most_rows)
-    if rows.rows < least_rows(len(design.names)):
+    if rows.rows < least_rows(others * len(design.names)):
         return None
     person = None if several is None or rows.persons is None else by_appearance(rows.persons)
     case = rows.numeric[weights] if weights is not None else np.ones(rows.rows)
@@ -287,6 +288,7 @@ def multinomial_side(
         case = case[found.source]
         person = None if person is None else with_invented(person, found.source, found.invented)
     X = design.matrix(rows)
+    check_some_vary(X, design.names)
     geometry = design.whitening(X)
     whitened = whiten(geometry, X)
     fit, t = None, None
@@ -296,9 +298,9 @@ def multinomial_side(
         seen = MultinomialRows(others=others, X=whitened.X[real], y=outcome, weights=case[real])
         seen = replace(seen, person=None if person is None else person[real])
         meat = None if person is None else partial(_meat_of_people, seen)
-        fit = likelihood_fit(seen, seen, first=int(design.intercept), meat_of_people=meat)
-        parts = each_column(coefficient_parts(geometry, blocks=others))
-        fit = spread_where_unknown(replace(fit, parts=parts), seen.X, repeated=others)
+        parts = coefficient_parts(geometry, levels=others)
+        fit = likelihood_fit(seen, seen, first=int(design.intercept), parts=parts, meat_of_people=meat)
+        fit = spread_where_unknown(fit, seen.X, repeated=others)
         if seen.person is not None and seen.count >= FEWEST_ROWS:
             t = np.zeros((rows.rows, others))
             t[real] = _adjusted(seen, fit.theta, np.asarray(np.linalg.pinv(seen.curvature(fit.theta))))

@@ -36,6 +36,7 @@ from hdpstats.formulas.outcome import categorical_design
 from hdpstats.losses import multinomial
 from hdpstats.mechanisms.perturbation import ObjectivePerturbation
 from hdpstats.mechanisms.perturbation.request import MultinomialCost
+from hdpstats.public.enough import least_rows
 from hdpstats.records.averages import CohortMoments
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, whiten
@@ -124,6 +125,11 @@ class MultinomialSpec(RowSpec):
         if self.several is None or self.several.correlation == correlation:
             return self
         return replace(self, several=replace(self.several, correlation=correlation))
+
+    @property
+    def least_public_rows(self) -> int:
+        """How many complete public rows the model needs, for the coefficients of all levels."""
+        return least_rows(len(self.terms))
 
     @cached_property
     def public(self) -> MultinomialSide | None:

@@ -57,7 +57,7 @@ from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers import minimise
 from hdpstats.solvers.newton import AMPLE, newton
-from hdpstats.solvers.objective import Penalised, Rows, SmoothObjective
+from hdpstats.solvers.objective import Rows, SmoothObjective
 
 PRIOR_SPREADS = (0.1, 0.2, 0.35, 0.6, 1.0, 1.7, 3.0)
 """Prior standard deviations of whitened slopes among which the evidence chooses."""
@@ -571,14 +571,14 @@ def whitened_public(
 
 def fitted_public(seen: RegressionRows, geometry: Geometry, *, bread: PredictorLoss | None = None) -> PublicFit:
     """Return the fit to public rows that are whitened by a geometry; ``bread`` is the loss whose curvature counts."""
-    loss, first = seen.loss, int(geometry.intercept)
+    loss, first, parts = seen.loss, int(geometry.intercept), coefficient_parts(geometry)
     curved = replace(seen, loss=bread or loss)
     if loss.robust:
-        fit = _robust_fit(seen, curved, first=first)
+        fit = _robust_fit(seen, curved, first=first, parts=parts)
     else:
         meat = None if seen.person is None else partial(_meat_at, curved)
-        fit = likelihood_fit(seen, curved, first=first, meat_of_people=meat)
-    return spread_where_unknown(replace(fit, parts=each_column(coefficient_parts(geometry))), seen.X)
+        fit = likelihood_fit(seen, curved, first=first, parts=parts, meat_of_people=meat)
+    return spread_where_unknown(fit, seen.X)
 
 
 _Rows = TypeVar("_Rows", RegressionRows, MultinomialRows)
@@ -587,9 +587,13 @@ _Rows = TypeVar("_Rows", RegressionRows, MultinomialRows)
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class _Mode:
-    """A posterior mode with the objective it minimises, the Hessian there, and the Laplace log-evidence."""
+    """A posterior mode under a normal prior about 0 of a precision (D, D), its Hessian, and the Laplace log-evidence.
 
-    objective: Penalised
+    ``ridge`` (d,) are the precisions of the coefficients of one level.
+    """
+
+    ridge: FloatArray
+    precision: FloatArray
     theta: FloatArray
     hessian: FloatArray
     evidence: float
@@ -601,37 +605,55 @@ class _Mode:
 
 
 @final
-class _UnderRidges(SmoothObjective):
-    """Losses under one ridge after another; their gradient and Hessian are kept for where they were asked last."""
+class _UnderPriors(SmoothObjective):
+    """Losses under one prior after another; their gradient and Hessian are kept for where they were asked last."""
 
     def __init__(self, rows: Rows) -> None:
         self.ridge = self.centre = np.zeros(rows.dimension)
+        self.precision = np.diag(self.ridge)
         self._losses = rows.penalised(ridge=self.ridge)
-        self._gradients: dict[bytes, FloatArray] = {}
-        self._hessians: dict[bytes, FloatArray] = {}
+        self._gradients: dict[tuple[bytes, bytes], FloatArray] = {}
+        self._hessians: dict[tuple[bytes, bytes], FloatArray] = {}
 
     @property
     def mass(self) -> float:
         """That of the losses."""
         return self._losses.mass
 
-    def gradient(self, theta: FloatArray, rest: FloatArray | None = None) -> FloatArray:  # noqa: ARG002
-        """Return the gradient (D,) at ``theta``."""
-        of_losses = _kept(self._gradients, theta, self._losses.gradient)
-        return np.asarray(of_losses + self.ridge * (theta - self.centre))
+    def gradient(self, theta: FloatArray, rest: FloatArray | None = None) -> FloatArray:
+        """Return the gradient (D,) at ``theta + rest``."""
+        rest = np.zeros_like(theta) if rest is None else rest
+        of_losses = _kept(self._gradients, (theta, rest), self._losses.gradient)
+        return np.asarray(of_losses + self.precision @ (theta + rest))
 
     def hessian(self, theta: FloatArray) -> FloatArray:
-        """Return the Hessian (D, D), ridge included."""
-        return np.asarray(_kept(self._hessians, theta, self._losses.hessian) + np.diag(self.ridge))
+        """Return the Hessian (D, D), the prior's precision included."""
+        none = np.zeros_like(theta)
+        return np.asarray(_kept(self._hessians, (theta, none), lambda at, _: self._losses.hessian(at)) + self.precision)
 
 
-def _kept(found: dict[bytes, FloatArray], theta: FloatArray, compute: Callable[[FloatArray], FloatArray]) -> FloatArray:
+def _kept(
+    found: dict[tuple[bytes, bytes], FloatArray],
+    point: tuple[FloatArray, FloatArray],
+    compute: Callable[[FloatArray, FloatArray], FloatArray],
+) -> FloatArray:
     """Return what was computed at a point, if it was the last one, else compute it."""
-    place = theta.tobytes()
+    place = (point[0].tobytes(), point[1].tobytes())
     if place not in found:
         found.clear()
-        found[place] = compute(theta)
+        found[place] = compute(*point)
     return found[place]
+
+
+def _of_levels(ridge: FloatArray, others: int) -> FloatArray:
+    """Return the precision (D, D) of a prior under which it does not matter which level of an outcome is the reference.
+
+    Coefficients of all levels, the reference among them, are taken for independent of precisions ``ridge`` (d,), and
+    what is estimated are their differences from those of the reference: of covariance ``I + 11'`` between levels, of
+    precision ``I - 11' / (M + 1)``, in units of one of them. With one predictor it is the diagonal matrix.
+    """
+    levels = np.eye(others) - (1.0 / (others + 1.0) if others > 1 else 0.0)
+    return np.asarray(np.kron(levels, np.diag(ridge)), dtype=np.float64)
 
 
 def _best(
@@ -645,53 +667,71 @@ def _best(
 ) -> tuple[_Mode, list[_Mode]]:
     """Return the mode under the spread of largest evidence, in units of ``unit``, and those under all of them.
 
-    The first coefficients are intercepts.
+    The first coefficients of a level are intercepts.
 
-    Priors are normal with precisions ``ridge / phi``, the loss is divided by phi. With ``close`` spreads are compared
-    where the objective is about so much above its minimum.
+    Priors are normal with precisions ``ridge / phi`` (`_of_levels`), the loss is divided by phi. With ``close`` spreads
+    are compared where the objective is about so much above its minimum.
     """
-    penalised = _UnderRidges(rows)
+    under, others = _UnderPriors(rows), rows.dimension // rows.X.shape[1]
 
     def mode(ridge: FloatArray, start: FloatArray, close: float | None) -> _Mode:
-        objective, penalised.ridge = rows.penalised(ridge=ridge), ridge
-        if close is None:
-            theta = minimise(objective, start=start).theta
+        precision = _of_levels(ridge, others)
+        under.precision = precision
+        if close is None and others == 1:
+            theta = minimise(rows.penalised(ridge=ridge), start=start).theta
         else:
-            theta = newton(penalised, start=start, budget=AMPLE, tolerance=close)
-        hessian = penalised.hessian(theta)
-        curved = 0.5 * (float(np.sum(np.log(ridge))) - float(np.linalg.slogdet(hessian)[1]))
-        value = rows.value(theta) + objective.penalty(theta)
-        return _Mode(objective=objective, theta=theta, hessian=hessian, evidence=curved - value / phi)
+            theta = newton(under, start=start, budget=AMPLE, tolerance=close or 0.0)
+        hessian = under.hessian(theta)
+        curved = 0.5 * (float(np.linalg.slogdet(precision)[1]) - float(np.linalg.slogdet(hessian)[1]))
+        value = rows.value(theta) + 0.5 * float(theta @ precision @ theta)
+        return _Mode(ridge=ridge, precision=precision, theta=theta, hessian=hessian, evidence=curved - value / phi)
 
     def modes() -> Iterator[_Mode]:
         start = np.zeros(rows.dimension)
         for spread in PRIOR_SPREADS:
             ridge = np.full(rows.X.shape[1], phi * (spread * unit) ** -2.0)
             ridge[:first] = phi * wide**-2.0
-            found = mode(np.tile(ridge, rows.dimension // len(ridge)), start, close)
+            found = mode(ridge, start, close)
             start = found.theta
             yield found
 
     every = list(modes())
     best = max(every, key=lambda mode: mode.evidence)
-    return best if close is None else mode(best.objective.ridge, best.theta, None), every
+    return best if close is None else mode(best.ridge, best.theta, None), every
 
 
-def _over_spreads(best: _Mode, every: Sequence[_Mode], *, meat: FloatArray, phi: float = 1.0) -> FloatArray:
+def _over_spreads(
+    best: _Mode, every: Sequence[_Mode], *, meat: FloatArray, parts: FloatArray, phi: float = 1.0
+) -> FloatArray:
     r"""Return `PublicFit.spreads` (D, D): second moments about the best mode, averaged over the prior's spreads.
 
-    .. math:: \sum_s p_s \{H_s^{-1} (M + \phi P_s) H_s^{-1} + (\theta_s - \hat\theta)(\theta_s - \hat\theta)'\},
+    .. math:: \sum_s p_s \Big\{H_s^{-1} (M + \phi P_s) H_s^{-1} + (\theta_s - \hat\theta)(\theta_s - \hat\theta)'
+              + \sum_j e_{sj}\, B_s q_j q_j' B_s'\Big\}, \qquad
+              e_{sj} = \max(0,\; \tilde\beta_j^2 - \tilde v_j - \phi\, r_j P_s^{-1} r_j'),
 
     ``p_s`` in proportion to the evidence of spread ``s``, all taken for equally likely beforehand, ``H_s`` the Hessian
     at its mode with its prior ``P_s``, and ``M`` (D, D) the covariance of the score (Hoeting et al. 1999).
+
+    **One large coefficient among many small ones.** One spread for all shrinks it by what the small ones ask for,
+    along its direction ``q_j`` (``parts`` (D, q)) by :math:`B_s = H_s^{-1} P_s` times itself. Its square is estimated
+    by that of its estimate :math:`\tilde\beta_j = r_j \tilde\theta` under the widest prior, of variance
+    :math:`\tilde v_j`; ``r_j`` are rows of the pseudo-inverse of the directions. Where that is more than the prior's
+    variance the rest is added. Without it a logit with one slope of .45 among 20, of which 320 public rows were
+    pooled with 4,800 private ones at epsilon 1, covered that slope in .83 and erred by 1.47 times the private-only
+    estimate; with it in .97, and .99 times (150 and 100 fits). A multinomial outcome of five levels, of which one
+    differed from the others by one of five covariates, was covered in .2, and is in .93.
     """
     evidence = np.array([mode.evidence for mode in every])
     shares = np.exp(evidence - np.max(evidence))
-    found = np.zeros_like(meat)
+    found, rows, widest = np.zeros_like(meat), np.linalg.pinv(parts), every[-1]
+    sampling = widest.inverse @ meat @ widest.inverse
+    squares = (rows @ widest.theta) ** 2 - np.einsum("jk,kl,jl->j", rows, sampling, rows)
     for share, mode in zip(shares / np.sum(shares), every, strict=True):
-        apart = mode.theta - best.theta
-        found += share * (mode.inverse @ (meat + phi * np.diag(mode.objective.ridge)) @ mode.inverse)
-        found += share * np.outer(apart, apart)
+        apart, beside = mode.theta - best.theta, np.linalg.solve(mode.precision, rows.T)
+        excess = np.maximum(squares - phi * np.einsum("jk,kj->j", rows, beside), 0.0)
+        pulled = mode.inverse @ mode.precision @ parts
+        found += share * (mode.inverse @ (meat + phi * mode.precision) @ mode.inverse)
+        found += share * (np.outer(apart, apart) + (pulled * excess) @ pulled.T)
     return found
 
 
@@ -700,30 +740,31 @@ def likelihood_fit(
     bread: _Rows,
     *,
     first: int,
+    parts: FloatArray,
     meat_of_people: Callable[[FloatArray, FloatArray], FloatArray] | None = None,
 ) -> PublicFit:
     """Return the posterior mode under the prior spread of largest evidence, with its sandwich covariance.
 
-    ``bread`` has the loss whose curvature counts; ``first`` columns are intercepts. ``meat_of_people`` returns the sum
-    of outer products of people's scores at coefficients, with the inverse Hessian, where people have several rows.
+    ``bread`` has the loss whose curvature counts; ``first`` columns of a level are intercepts; ``parts`` (D, q) are the
+    directions of coefficients. ``meat_of_people`` returns the sum of outer products of people's scores at coefficients,
+    with the inverse Hessian, where people have several rows.
     """
     best, every = _best(rows, first=first, unit=1.0, wide=INTERCEPT_SPREAD, phi=1.0, close=CLOSE)
-    inverse, prior = best.inverse, np.diag(best.objective.ridge)
+    inverse, prior = best.inverse, best.precision
     information = best.hessian - prior
     if meat_of_people is not None:
         meat = meat_of_people(best.theta, inverse) + prior
     else:
-        meat = replace(bread, weights=rows.weights**2).penalised(ridge=best.objective.ridge).hessian(best.theta)
+        meat = replace(bread, weights=rows.weights**2).curvature(best.theta) + prior
     covariance = inverse @ meat @ inverse
     return PublicFit(
         theta=best.theta,
         covariance=covariance,
         information=information,
-        spreads=_over_spreads(best, every, meat=meat - prior),
-        penalty=Penalty.of(
-            covariance, inverse=inverse, ridge=best.objective.ridge, centre=best.objective.centre, phi=1.0
-        ),
-        prior=prior_words(float(best.objective.ridge[-1]) ** -0.5, INTERCEPT_SPREAD if first else None),
+        parts=each_column(parts),
+        spreads=_over_spreads(best, every, meat=meat - prior, parts=parts),
+        penalty=Penalty.of(covariance, inverse=inverse, precision=prior, centre=np.zeros_like(best.theta), phi=1.0),
+        prior=prior_words(float(best.ridge[-1]) ** -0.5, INTERCEPT_SPREAD if first else None),
     )
 
 
@@ -733,7 +774,7 @@ def prior_words(slopes: float, intercept: float | None) -> str:
     return words if intercept is None else f"{words} and {intercept:.3g} for the intercept"
 
 
-def _robust_fit(rows: RegressionRows, bread: RegressionRows, *, first: int) -> PublicFit:
+def _robust_fit(rows: RegressionRows, bread: RegressionRows, *, first: int, parts: FloatArray) -> PublicFit:
     """Return the same for a loss without a scale: divided by ``phi``, with the rows' own squared scores as the meat."""
     n, D = rows.X.shape
     weak = np.full(D, WEAK * n * float(rows.loss.smoothness))
@@ -741,7 +782,7 @@ def _robust_fit(rows: RegressionRows, bread: RegressionRows, *, first: int) -> P
     phi = max(float(np.trace(np.linalg.solve(H + np.diag(weak), J))) / D, 1e-12)
     unit = 0.5 * np.sqrt(phi / max(float(np.trace(H)) / float(np.sum(rows.X * rows.X)), 1e-12))
     best, every = _best(rows, first=first, unit=float(unit), wide=WIDE_SPREAD, phi=phi)
-    prior = np.diag(best.objective.ridge)
+    prior = best.precision
     H, J = _sandwich(rows, bread, theta=best.theta)
     inverse = np.asarray(np.linalg.inv(H + prior), dtype=np.float64)
     if rows.person is None:
@@ -749,16 +790,15 @@ def _robust_fit(rows: RegressionRows, bread: RegressionRows, *, first: int) -> P
     else:
         J = _meat_of_people(rows, bread, theta=best.theta, inverse=inverse)
     covariance = inverse @ (J + phi * prior) @ inverse
-    spread = float(best.objective.ridge[-1] / phi) ** -0.5
+    spread = float(best.ridge[-1] / phi) ** -0.5
     return PublicFit(
         theta=best.theta,
         covariance=covariance,
         information=H / phi,
         unit=float(unit),
-        spreads=_over_spreads(best, every, meat=J, phi=phi),
-        penalty=Penalty.of(
-            covariance, inverse=inverse, ridge=best.objective.ridge, centre=best.objective.centre, phi=phi
-        ),
+        parts=each_column(parts),
+        spreads=_over_spreads(best, every, meat=J, parts=parts, phi=phi),
+        penalty=Penalty.of(covariance, inverse=inverse, precision=prior, centre=np.zeros_like(best.theta), phi=phi),
         prior=prior_words(spread, WIDE_SPREAD if first else None),
     )
 

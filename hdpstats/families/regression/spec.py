@@ -74,7 +74,7 @@ from hdpstats.losses.base import OutcomeFacts
 from hdpstats.losses.options import LossOption
 from hdpstats.mechanisms.perturbation import ObjectivePerturbation
 from hdpstats.mechanisms.perturbation.request import RegressionCost
-from hdpstats.public.enough import FEWEST_ROWS, least_rows
+from hdpstats.public.enough import FEWEST_ROWS, check_some_vary, least_rows
 from hdpstats.public.moments import Coverage
 from hdpstats.public.row_weights import Allowance, UnseenPeople
 from hdpstats.records.averages import CohortMoments
@@ -754,6 +754,7 @@ def _public(
         return None
     outcome = [name for name in (chosen.response.stop, chosen.response.column) if name is not None]
     whole = rows.completed(design, study.schema, outcome=outcome)
+    check_some_vary(whole.X, design.names)
     side = whitened_public(whole, design, chosen.loss, bread=chosen.bread, several=several)
     unseen = UnseenPeople.of(design, design.needs, study.schema, side.geometry)
     return replace(side, unseen=unseen.unlike(intercept=side.geometry.intercept))

@@ -231,6 +231,8 @@ REFUSED = [
     ("y ~ I(age * 1e149)", "exceed 1e.150", "scale"),
     ("y ~ I(age * 1e80):I(pgr * 1e80)", "exceed 1e.150", "scale"),
     ("y ~ I(age / 1e-200)", "exceed 1e.150", "scale"),
+    ("y ~ pmin(age, 10)", "it is 10 whatever the columns are", "leave it out"),
+    ("y ~ nodes + change:I(pmax(age - 200, 0))", "it is 0 whatever the columns are", "leave it out"),
     ("y ~ Age", "no such column", "did you mean age"),
     ("y ~ qqqqqqq", "no such column", "declared are"),
     ("y ~ C(qqqqqqq)", "no such column", "declared are"),

@@ -128,6 +128,12 @@ def test_a_column_of_three_values_has_no_more_knots_than_it_has_values_between_t
         with_public_knots(f"event3 ~ {call}", public_ages([0] * 50 + [1] * 30 + [2] * 20))
 
 
+def test_an_outcome_in_a_spline_is_refused_as_such():
+    public = PublicTable.from_frame(GBSG[["event3"]], hdp.Schema(event3=hdp.Continuous(0, 1)), required=["event3"])
+    with pytest.raises(FormulaError, match="the outcome cannot explain itself"):
+        with_public_knots("event3 ~ ns(event3, df=3)", public)
+
+
 @pytest.mark.parametrize("call", ["ns(marker, df=4)", "bs(marker, df=5)", "rcs(marker, 4)"])
 def test_an_outlier_that_leaves_values_too_close_is_named_as_the_reason(call):
     public = PublicTable.from_frame(

@@ -113,7 +113,12 @@ def test_the_sentence_names_the_coefficients_of_the_formula():
     T = np.array([[1.0, -2.0, 0.0], [0.0, 0.5, 0.0], [0.0, 0.0, 4.0]])
     terms, slopes = ("Intercept", "x", "z"), [np.array([1, 2])]
     found = correlations_note(100.0 * np.eye(3), T, terms=terms, blocks=slopes)
-    assert found.endswith("standard errors would be larger by up to 15 % (x), 15 % (z).")
+    assert "were not released. Were" in found
+    assert "standard errors would be larger by up to 15 % (x), 15 % (z); those" in found
+    some = correlations_note(100.0 * np.eye(3), T, terms=terms, blocks=slopes, share=0.4)
+    assert "were not released by sites with 40 % of the people. Were" in some
+    assert "standard errors would be larger by up to 6 % (x), 6 % (z); those" in some
+    assert correlations_note(100.0 * np.eye(3), T, terms=terms, blocks=slopes, share=0.01) == ""
     assert correlations_note(np.eye(3), T[:2], terms=terms, blocks=slopes) == ""
     assert correlations_note(np.eye(3), T, terms=terms, blocks=[np.array([1])]) == ""
 
@@ -121,10 +126,10 @@ def test_the_sentence_names_the_coefficients_of_the_formula():
 def test_each_predictor_is_looked_at_by_itself():
     T, terms = np.eye(6), tuple(f"{level}:{name}" for level in "bc" for name in ("Intercept", "x", "z"))
     found = correlations_note(np.eye(6), T, terms=terms, blocks=[np.array([1, 2]), np.array([4, 5])])
-    assert found.endswith("by up to 15 % (x), 15 % (z).")
+    assert "by up to 15 % (x), 15 % (z); " in found
 
 
 def test_the_sentence_speaks_of_variables():
     terms = ("Intercept", "ns(x1, df=3)[1]", "ns(x1, df=3)[2]", "lev[T.b]", "lev[T.c]", "ns(x1, df=3)[1]:lev[T.b]")
     found = correlations_note(np.eye(6), np.eye(6), terms=terms, blocks=[np.arange(1, 6)])
-    assert found.endswith("by up to 15 % (x1), 15 % (lev), 15 % (x1:lev).")
+    assert "by up to 15 % (x1), 15 % (lev), 15 % (x1:lev); " in found

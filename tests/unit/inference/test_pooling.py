@@ -101,9 +101,10 @@ def test_parts_are_the_coefficients_of_the_design():
     assert np.diag(changes)[1:] * X.std(axis=0) == pytest.approx(np.ones(3), rel=0.1)
     # the predictor of the average row changes with the intercept alone
     assert np.array([1.0, *geometry.location]) @ changes == pytest.approx([1.0, 0.0, 0.0, 0.0], abs=1e-9)
-    two = coefficient_parts(geometry, blocks=2)
-    assert np.array_equal(two[4:, 4:], coefficient_parts(geometry))
-    assert not two[:4, 4:].any()
+    one, two = coefficient_parts(geometry), coefficient_parts(geometry, levels=2)
+    assert np.array_equal(two[4:, 4:8], one)
+    assert not two[:4, 4:8].any()
+    assert np.array_equal(two[:, 8:], -np.vstack([one, one]))  # the reference
 
 
 def test_drawn_errors_have_the_covariance_that_is_reported():
@@ -243,7 +244,7 @@ def test_a_private_estimate_is_compared_as_the_prior_shrinks():
     # A prior that keeps half of each slope: a private estimate of twice the public one is no disagreement.
     rng, T = np.random.default_rng(6), np.array([[1.0, -1.0], [0.0, 2.0]])
     inverse = 0.01 * np.eye(2)
-    penalty = Penalty.of(inverse, inverse=inverse, ridge=np.full(2, 50.0), centre=np.array([0.0, 1.0]), phi=1.0)
+    penalty = Penalty.of(inverse, inverse=inverse, precision=50.0 * np.eye(2), centre=np.array([0.0, 1.0]), phi=1.0)
     assert penalty.sampling == pytest.approx(0.005 * np.eye(2))
     fit = replace(fit_of(inverse, penalty=penalty), theta=np.array([0.5, 0.7]))
     private = np.array([1.0, 0.4])
@@ -263,7 +264,7 @@ def test_a_private_estimate_is_compared_as_the_prior_shrinks():
 def test_where_public_rows_tell_nothing_nothing_is_compared():
     # The second direction is the prior's alone: fit and shrunken estimate are its centre.
     inverse, ridge = np.diag([0.01, 4.0]), np.array([0.0, 0.25])
-    penalty = Penalty.of(inverse, inverse=inverse, ridge=ridge, centre=np.zeros(2), phi=1.0)
+    penalty = Penalty.of(inverse, inverse=inverse, precision=np.diag(ridge), centre=np.zeros(2), phi=1.0)
     fit, private = fit_of(inverse, penalty=penalty), np.array([0.0, 30.0])
     errors = 0.1 * np.random.default_rng(7).standard_normal((1000, 2))
     found = disagreement(private, errors, pooling=pool(private, 0.01 * np.eye(2), fit), seeds=("ab" * 32,), T=np.eye(2))
@@ -280,7 +281,7 @@ def test_public_and_private_people_alike_are_seldom_called_different():
         X = np.column_stack([np.ones(60), rng.standard_normal((60, 4))])
         y = (rng.uniform(size=60) < 1.0 / (1.0 + np.exp(-X @ truth))).astype(float)
         rows = RegressionRows.of(loss, X, y, weights=np.ones(60), offset=np.zeros(60))
-        fit, exact = likelihood_fit(rows, rows, first=1), 1e-12 * np.eye(5)
+        fit, exact = likelihood_fit(rows, rows, first=1, parts=np.eye(5)), 1e-12 * np.eye(5)
         found = disagreement(
             truth, np.zeros((1000, 5)), pooling=pool(truth, exact, fit), seeds=("ab" * 32,), T=np.eye(5)
         )

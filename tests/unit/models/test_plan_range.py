@@ -131,3 +131,27 @@ def test_squared_scores_that_a_fit_releases_tell_smaller_residuals():
 def test_residuals_of_outcomes_that_are_described_yet_may_vary_less_or_more():
     found = hdpf.linear("x ~ z", hdp.Study(public=PUBLIC[["z"]], schema=SCHEMA)).plan(epsilon=3, n=10_000)
     assert "residuals vary 0.3 to 1.5 times as much as is taken here" in found.ranges
+
+
+def test_causes_have_a_range_and_a_sentence_on_correlations():
+    rng = np.random.default_rng(5)
+    schema = hdp.Schema(
+        x=SCHEMA["x"], z=SCHEMA["z"], time=hdp.Duration(5), cause=hdp.Categorical(["none", "relapse", "death"])
+    )
+
+    def people(n):
+        frame = rows(n, seed=n)[["x", "z"]]
+        times = rng.exponential(1.0, (n, 3)) * np.array([4.0, 5.0, 6.0])
+        return frame.assign(
+            time=np.minimum(times.min(axis=1), 5.0), cause=np.array(["none", "relapse", "death"])[times.argmin(axis=1)]
+        )
+
+    study = hdp.Study(private=people(2000), public=people(400), schema=schema, budget=hdp.Budget(epsilon=1))
+    model = hdpf.hazard("Surv(time, cause) ~ x + z", study, intervals=4)
+    plan = model.plan(0.5)
+    slopes = plan.frame[plan.frame["term"].str.endswith((" x", " z"))]
+    assert len(slopes) == 4
+    assert (slopes["high"] > 1.05 * slopes["std_error"]).all()
+    assert "If private covariates correlate otherwise" in plan.ranges
+    said = " ".join(model.fit(0.5).summary().as_text().split())
+    assert "Correlations of private covariates were not released. Were that of a covariate with one other" in said

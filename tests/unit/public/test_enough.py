@@ -4,6 +4,8 @@ import pandas as pd
 import pytest
 
 import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
+from hdpstats._base.errors import ArgumentError
 from hdpstats.public.enough import few, least_rows, rare_values, rarer
 
 SCHEMA = hdp.Schema(
@@ -49,3 +51,47 @@ def test_events_are_those_of_the_rarer_of_two_outcomes(table):
     assert rarer(table, SCHEMA, "y") == 6
     assert rarer(table, SCHEMA, "z") is None
     assert rarer(hdp.Study(public=pd.DataFrame({"x": [0.5]}), schema=SCHEMA).public, SCHEMA, "y") is None
+
+
+def people(count):
+    return pd.DataFrame(
+        {
+            "x": [(place * 7 % 11) / 10 for place in range(count)],
+            "g": ["abc"[place % 3] if place > 1 else "c" for place in range(count)],
+            "y": [float(place % 2) for place in range(count)],
+        }
+    )
+
+
+def test_plans_say_that_public_rows_are_too_few_and_not_used():
+    said = str(hdpf.logit("y ~ x + g", hdp.Study(public=people(39), schema=SCHEMA)).plan(1.0, n=5000))
+    assert "The 39 complete public rows are fewer than the 40 that this model needs, and not used." in said
+    enough = hdpf.logit("y ~ x + g", hdp.Study(public=people(41), schema=SCHEMA))
+    assert "not used" not in str(enough.plan(1.0, n=5000))
+
+
+def test_a_multinomial_outcome_needs_rows_for_the_coefficients_of_all_levels():
+    levels = list("pqrstu")
+    schema = hdp.Schema(x=SCHEMA["x"], m=hdp.Categorical(levels))
+
+    def model(count):
+        frame = people(count)[["x"]].assign(m=[levels[place * 5 % 6] for place in range(count)])
+        frame.loc[frame["m"] == "u", "m"] = "t"
+        frame.loc[2, "m"] = "u"
+        return hdpf.multinomial("m ~ x + I(x^2)", hdp.Study(public=frame, schema=schema))
+
+    assert model(59)._spec.public is None
+    assert model(59)._spec.few_public.startswith("The 59 complete public rows are fewer than the 60")
+    assert model(60)._spec.public is not None
+    assert "1 with m=u" in model(60)._spec.few_public
+
+
+@pytest.mark.filterwarnings("ignore:public rows alone")
+@pytest.mark.parametrize("model", [hdpf.logit, hdpf.linear, hdpf.multinomial])
+def test_public_rows_in_which_no_covariate_varies_are_refused(model):
+    outcome = {hdpf.logit: "y", hdpf.linear: "x", hdpf.multinomial: "g"}[model]
+    frame = people(60).assign(z=5.0)
+    study = hdp.Study(private=frame.assign(h=0.0), public=frame, schema=SCHEMA, budget=hdp.Budget(epsilon=1))
+    with pytest.raises(ArgumentError, match=r"no covariate of the formula varies .*: I\(pmin\(z, 6\)\); leave"):
+        model(f"{outcome} ~ I(pmin(z, 6))", study).plan(1.0)
+    assert study.account().spent.epsilon == 0
