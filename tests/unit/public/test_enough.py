@@ -90,7 +90,7 @@ def test_a_multinomial_outcome_needs_rows_for_the_coefficients_of_all_levels():
 @pytest.mark.parametrize("model", [hdpf.logit, hdpf.linear, hdpf.multinomial])
 def test_public_rows_in_which_no_covariate_varies_are_refused(model):
     outcome = {hdpf.logit: "y", hdpf.linear: "x", hdpf.multinomial: "g"}[model]
-    frame = people(60).assign(z=5.0)
+    frame = people(60).assign(z=[7.0, 8.0] * 30)
     study = hdp.Study(private=frame.assign(h=0.0), public=frame, schema=SCHEMA, budget=hdp.Budget(epsilon=1))
     with pytest.raises(ArgumentError, match=r"no covariate of the formula varies .*: I\(pmin\(z, 6\)\); leave"):
         model(f"{outcome} ~ I(pmin(z, 6))", study).plan(1.0)
