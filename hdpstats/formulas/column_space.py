@@ -44,7 +44,7 @@ from hdpstats._base.errors import FormulaError
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas.bases import expand, with_knots
 from hdpstats.formulas.compiler import compile_terms
-from hdpstats.formulas.design import Design, DesignColumn, Level
+from hdpstats.formulas.design import Design, DesignColumn, Level, reference_matrix
 from hdpstats.formulas.expressions import (
     Expression,
     Factor,
@@ -57,7 +57,7 @@ from hdpstats.formulas.expressions import (
     written,
 )
 from hdpstats.formulas.lexer import literal, quoted, tokenize
-from hdpstats.formulas.operations import LARGEST_EXPONENT, Interval
+from hdpstats.formulas.operations import LARGEST_EXPONENT, Interval, refusal
 from hdpstats.formulas.parser import ParsedFormula, read_right_side
 from hdpstats.schema.columns import Categorical
 from hdpstats.schema.schema import Schema
@@ -478,3 +478,38 @@ def _in_order(design: Design) -> str:
 def _written_out(factor: Factor, boxes: Mapping[str, Interval]) -> str:
     """Return a factor as a formula has it, a spline with all its knots."""
     return with_knots(factor, bounds_of(factor.operand, boxes)) if isinstance(factor, Splines) else factor.source
+
+
+DEPENDENT: Final = 1e-12
+"""The smallest singular value, over the largest, of columns of length 1 that do not depend linearly on each other."""
+
+IN_A_CELL: Final = 16
+"""Rows among the reference rows in which each column must not be 0, for these to tell dependence."""
+
+
+def check_independent(design: Design, schema: Schema) -> None:
+    """Refuse a design whose columns depend linearly on each other whatever the rows are.
+
+    ``glm`` leaves such a column out, which depends on the order of terms. Here a fit would be charged and could report
+    none of the columns that depend on each other. Rows that are spread evenly over the schema tell it
+    (`hdpstats.formulas.design.reference_rows`); where a column is 0 in almost all of them, as in rare cells of
+    interactions, they do not, and nothing is refused.
+
+    Raises
+    ------
+    FormulaError
+        If columns depend on each other, with their names.
+    """
+    X = reference_matrix(design, schema)
+    if X.shape[1] < 2 or np.count_nonzero(X, axis=0).min(initial=IN_A_CELL) < IN_A_CELL or 2 * X.shape[1] > len(X):
+        return
+    _, sizes, axes = np.linalg.svd(X / np.linalg.norm(X, axis=0), full_matrices=False)
+    if sizes[-1] > DEPENDENT * sizes[0]:
+        return
+    shares = np.abs(axes[sizes <= DEPENDENT * sizes[0]]).max(axis=0)
+    names = [name for name, share in zip(design.names, shares, strict=True) if share > 1e-6]
+    raise refusal(
+        ", ".join(names),
+        "these columns depend linearly on each other whatever the rows are",
+        "leave out a term, such as the plain column beside its spline or polynomial",
+    )

@@ -12,6 +12,7 @@ from hdpstats.families.hazard.spec import HazardSpec
 from hdpstats.families.overlap_spec import check_weighted
 from hdpstats.families.spec import check_cluster, checked_row_norm, offset_column
 from hdpstats.formulas import outcome as features
+from hdpstats.formulas.column_space import check_independent
 from hdpstats.formulas.compiler import SurvivalDesign, compile_survival
 from hdpstats.formulas.knots import with_public_knots
 from hdpstats.losses import LINKS
@@ -50,6 +51,7 @@ def _opened(
 ) -> HazardSpec:
     """Return the specification of a hazard model."""
     design = compile_survival(with_public_knots(formula, checked_study(data).public), data.schema)
+    check_independent(design.covariates, data.schema)
     duration = data.schema[design.stop]
     if not isinstance(duration, Duration):
         raise ArgumentError(f"{design.stop} must be declared as Duration(horizon)", argument="formula")

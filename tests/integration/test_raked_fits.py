@@ -137,7 +137,6 @@ def noiseless(monkeypatch):
         ("y ~ bs(nodes, knots=[12.5, 25, 37.5]) + age", ["Intercept", "age"], hdp.mechanisms.ClippedNewton(rounds=1)),
         ("y ~ bs(nodes, knots=[12.5, 25, 37.5]) + age", ["age"], "objective"),
         ("y ~ bs(nodes, df=5, knots=[16.67, 33.33]) + arm", ["arm"], "objective"),
-        ("y ~ arm + C(arm) + age", ["Intercept", "age"], "objective"),
     ],
 )
 def test_columns_that_raked_rows_leave_do_not_cost_the_others_their_standard_errors(formula, others, mechanism):

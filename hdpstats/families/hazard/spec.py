@@ -342,6 +342,11 @@ class HazardSpec(LossSpec):
         cap = (self.total or 4.0) / self.grid.intervals
         return self.largest_weight * (1.0 + cap)
 
+    @property
+    def least_public_rows(self) -> int:
+        """How many complete public people the model needs: the coefficients of covariates count, and two more."""
+        return least_rows(1 + len(self.asked.covariates.names))
+
     @cached_property
     def public(self) -> HazardSide | WeightedHazards | None:
         """The public people with their fit; None where too few are followed or the outcome is not public."""
@@ -351,7 +356,7 @@ class HazardSpec(LossSpec):
         if table is None or any(name not in table.names for name in self.needs):
             return None
         rows = public_spells(table, self.asked, self.grid, weights=self.weights, offset=self.offset)
-        if rows.seen.followed < least_rows(1 + rows.X.shape[1]):
+        if rows.seen.followed < self.least_public_rows:
             return None
         return hazard_side(
             rows,
@@ -536,9 +541,11 @@ class HazardSpec(LossSpec):
 
     def reference(self, model: QueryModel, described: CohortMoments | None = None) -> HazardSide:  # noqa: ARG002
         """Refuse: without public follow-up nothing predicts who will be at risk when."""
+        known = self.study.public is not None and all(name in self.study.public.names for name in self.needs)
+        few = (self.few_public or f"fewer than {self.least_public_rows} are complete and followed.") if known else ""
         raise ArgumentError(
-            "plan needs public people with the outcome for a hazard model: they show who is at risk when; give the "
-            "study public=",
+            "plan needs public people with the outcome for a hazard model: they show who is at risk when"
+            + (f". {few} Give the study more of them" if known else "; give the study public="),
             argument="public",
         )
 

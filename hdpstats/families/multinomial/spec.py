@@ -29,7 +29,7 @@ from hdpstats.families.spec import (
     several_rows,
 )
 from hdpstats.formulas import Design
-from hdpstats.formulas.column_space import CanonicalDesign, canonical_design
+from hdpstats.formulas.column_space import CanonicalDesign, canonical_design, check_independent
 from hdpstats.formulas.design import reference_matrix
 from hdpstats.formulas.knots import with_public_knots
 from hdpstats.formulas.outcome import categorical_design
@@ -263,6 +263,7 @@ def open_multinomial(
     """Check the arguments against the schema and prepare the public side."""
     study = checked_study(data)
     design = categorical_design(with_public_knots(formula, study.public), study.schema)
+    check_independent(design, study.schema)
     several = several_rows(study, correlation)
     check_no_strata(design, remedy=FIXED)
     check_cluster(study, design)

@@ -55,7 +55,7 @@ from hdpstats.families.spec import (
     spread_scores,
 )
 from hdpstats.formulas import Design
-from hdpstats.formulas.column_space import CanonicalDesign, canonical_design
+from hdpstats.formulas.column_space import CanonicalDesign, canonical_design, check_independent
 from hdpstats.formulas.design import reference_matrix
 from hdpstats.formulas.knots import with_public_knots
 from hdpstats.formulas.outcome import Response, design_of, made, response_of
@@ -699,6 +699,7 @@ def open_regression(
         study, averaged = _by_person(study, formula, option, weighting, correlation)
         first = True
     design = design_of(with_public_knots(formula, study.public), loss_name(option), study.schema)
+    check_independent(design, study.schema)
     check_no_strata(design, remedy=FIXED)
     check_cluster(study, design)
     several = None if first is True else several_rows(study, correlation)

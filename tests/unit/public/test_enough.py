@@ -92,6 +92,13 @@ def test_public_rows_in_which_no_covariate_varies_are_refused(model):
     outcome = {hdpf.logit: "y", hdpf.linear: "x", hdpf.multinomial: "g"}[model]
     frame = people(60).assign(z=[7.0, 8.0] * 30)
     study = hdp.Study(private=frame.assign(h=0.0), public=frame, schema=SCHEMA, budget=hdp.Budget(epsilon=1))
-    with pytest.raises(ArgumentError, match=r"no covariate of the formula varies .*: I\(pmin\(z, 6\)\); leave"):
+    with pytest.raises(ArgumentError, match=r"no covariate of the formula varies .*: pmin\(z, 6.0\); leave"):
         model(f"{outcome} ~ I(pmin(z, 6))", study).plan(1.0)
-    assert study.account().spent.epsilon == 0
+    assert study.ledger.spent.epsilon == 0
+
+
+def test_plans_of_hazards_say_that_public_people_are_too_few():
+    schema = hdp.Schema(x=SCHEMA["x"], time=hdp.Duration(5), y=SCHEMA["y"])
+    study = hdp.Study(public=people(39)[["x", "y"]].assign(time=2.0), schema=schema)
+    with pytest.raises(ArgumentError, match=r"at risk when\. The 39 complete public rows are fewer than the 40"):
+        hdpf.hazard("Surv(time, y) ~ x", study, intervals=5).plan(1.0, n=1000)
