@@ -228,7 +228,7 @@ FEW_EFFECTS: Final = (
     FewEffects("multinomial", 5, (0.3, 0.6, 0.9, 1.2), 400, 6_000),
     FewEffects("multinomial", 5, (0.8, 0.0, 0.0, 0.0), 400, 6_000),
     FewEffects("multinomial", 5, (0.0,) * 4, 400, 6_000),
-    FewEffects("multinomial", 6, (0.5,) * 4, 100, 3_000),
+    FewEffects("multinomial", 6, (0.5,) * 4, 120, 3_000),
 )
 
 
