@@ -16,7 +16,7 @@ import pandas as pd
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.models.own_description import OwnDescription
-from tests.statistical.monte_carlo import together
+from tests.statistical.monte_carlo import of_this_code, together
 
 KEPT = Path(__file__).parents[2] / "vignettes" / "_executed" / "correlations.jsonl"
 PUBLIC = 400
@@ -162,7 +162,7 @@ def simulate(
     setting: Setting, seeds: Iterable[int], *, how: Sequence[str] = HOW, kept: Path = KEPT
 ) -> dict[str, dict[str, np.ndarray]]:
     """Return what `one_set` gives (sets, slopes) for each way to ask; what is kept already is not simulated again."""
-    jobs = [(seed, each) for seed in seeds for each in how]
+    jobs, kept = [(seed, each) for seed in seeds for each in how], of_this_code(kept)
     known = _known(setting, kept)
     left = [job for job in jobs if job not in known]
     step = 64

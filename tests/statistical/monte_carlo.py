@@ -1,16 +1,18 @@
 """Simulated data sets in two processes, and standard errors of what simulation studies measure."""
 
+import hashlib
 import json
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
+import hdpstats
 from hdpstats.noise import exact
 from tests import seeded
 
@@ -35,14 +37,29 @@ def together(work: Callable[..., R], *arguments: Iterable[Any], chunksize: int =
         return list(pool.map(partial(_one, work), seeds, jobs, chunksize=chunksize))
 
 
+@cache
+def code_digest() -> str:
+    """Return a digest of what the numbers of a study depend on, besides libraries: the package, and all studies."""
+    files = [*Path(hdpstats.__file__).parent.rglob("*.py"), *Path(__file__).parent.glob("*.py")]
+    text = b"".join(hashlib.sha256(path.read_bytes()).digest() for path in sorted(files))
+    return hashlib.sha256(text).hexdigest()[:16]
+
+
+def of_this_code(kept: Path) -> Path:
+    """Return the file in which a study keeps what this code has found: never is a page made of other code's numbers."""
+    return kept.with_name(f"{kept.stem}-{code_digest()}{kept.suffix}")
+
+
 def resumed(
     kept: Path, key: str, usual: int, work: Callable[..., Mapping[str, Any]], *arguments: Any
 ) -> dict[str, np.ndarray]:
     """Return what so many data sets give, name by name (sets, ...): what is kept already is not simulated again.
 
     ``HDPSTATS_SETS`` is how many are wanted where that is fewer than usual; of more that are kept all are taken.
-    ``work`` takes the arguments and a seed, and gives numbers by name; a file of lines keeps them under a key.
+    ``work`` takes the arguments and a seed, and gives numbers by name; a file of lines keeps them under a key
+    (`of_this_code`).
     """
+    kept = of_this_code(kept)
     text = kept.read_text(encoding="utf-8") if kept.exists() else ""
     whole = text[: text.rfind("\n") + 1]  # without a line that was being written when a run was stopped
     if whole != text:

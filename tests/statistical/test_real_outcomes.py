@@ -28,10 +28,9 @@ import pytest
 from matplotlib.figure import Figure
 from scipy import stats
 
-import hdpstats
 import hdpstats.api as hdp
 from hdpstats.results.plots import COLOURS, GREY
-from tests.statistical import real_outcomes, real_outcomes_studies
+from tests.statistical.monte_carlo import code_digest
 from tests.statistical.real_outcomes import FORMULAS, KINDS, NONE
 from tests.statistical.real_outcomes_studies import (
     BLUR,
@@ -72,18 +71,10 @@ SITES_OF = ("logit", "flchain", "random")
 SEEN_BY_SIZE = {SMALL: COLOURS[0], MIDDLE: COLOURS[2], LARGE: COLOURS[1]}
 
 
-def _code() -> str:
-    """Return a digest of what a setting's numbers depend on, besides libraries."""
-    package = sorted(Path(hdpstats.__file__).parent.rglob("*.py"))
-    studied = [Path(module.__file__) for module in (real_outcomes, real_outcomes_studies)]
-    text = b"".join(hashlib.sha256(path.read_bytes()).digest() for path in [*package, *studied])
-    return hashlib.sha256(text + f"{FITS} {RESAMPLED}".encode()).hexdigest()[:16]
-
-
 @pytest.fixture(scope="module")
 def kept(request) -> Path:
     """Return the folder of what was found with this code."""
-    folder = request.config.cache.mkdir("real-outcomes") / _code()
+    folder = request.config.cache.mkdir("real-outcomes") / f"{code_digest()}-{FITS}-{RESAMPLED}"
     folder.mkdir(exist_ok=True)
     return folder
 

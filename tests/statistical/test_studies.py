@@ -234,12 +234,17 @@ def test_data_sets_that_are_kept_are_not_simulated_again(monkeypatch, tmp_path):
     monkeypatch.delenv("HDPSTATS_SETS", raising=False)
     found = monte_carlo.resumed(file, "one", 30, None, "design")
     assert (found["error"].tolist(), found["held"].shape, asked) == ([*range(30)], (30, 2), [*range(30)])
-    text = file.read_text(encoding="utf-8")
-    file.write_text(text[: text.index('"seed": 25') + 3], encoding="utf-8")
+    own = monte_carlo.of_this_code(file)
+    text = own.read_text(encoding="utf-8")
+    own.write_text(text[: text.index('"seed": 25') + 3], encoding="utf-8")
     asked.clear()
     assert monte_carlo.resumed(file, "one", 40, None, "design")["error"].tolist() == [*range(40)]
     assert asked == [*range(25, 40)]
     assert monte_carlo.resumed(file, "another", 2, None, "design")["error"].tolist() == [0.0, 1.0]
+    asked.clear()
+    monkeypatch.setattr(monte_carlo, "code_digest", lambda: "other code")
+    assert len(monte_carlo.resumed(file, "one", 30, None, "design")["error"]) == 30
+    assert asked == [*range(30)]
 
 
 def test_a_public_fit_without_finite_coefficients_stops_no_study():
